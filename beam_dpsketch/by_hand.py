@@ -60,7 +60,7 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
         raise ArgumentError(
             "selection", "must be None: only transforms choose keys, as with $keys_KeySelection", "E318"
         )
-    terms = decided(raw.spec, terms.without_side_counters())
+    terms = decided(raw.spec, terms.without_summary_counts())
     run = None
     if (bill := terms.bill({"kind": type(raw).__name__})) is not None:
         Calibration.of(checked(raw, raw, terms).spec, terms)  # raises an error before the payment

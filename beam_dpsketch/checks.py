@@ -20,6 +20,25 @@ from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 Method = TypeVar("Method", bound=Callable[..., Any])
 _MAX_DENOMINATOR = 1 << 20
 _SEPARATORS = ",;|\t\n"
+RENAMED = {
+    "factor": "factorization",
+    "groups": "threshold",
+    "items": "listed_items",
+    "largest": "top_items",
+    "lost": "clipping",
+    "max_per_key": "max_records",
+    "n": "records",
+    "order": "norm",
+    "relative": "relative_step",
+    "resolution": "step",
+    "resource_limit": "max_distinct_items",
+    "side_counters": "summary_counts",
+    "spend": "share",
+    "typical": "rarer_items",
+    "unit": "privacy_unit",
+    "wanted_error": "target_error",
+}
+"""New names of settings, options and arguments by their old names, for hints."""
 _EXAMPLES = {"Domain": "IntegerDomain(0, 100)", "PrivacySpec": "$epsilon_and_delta", "SketchSpec": "SketchSpec()"}
 
 
@@ -126,6 +145,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, [*known], 1)), None)
 
 
+def nearest_setting(name: str, known: Iterable[str]) -> str | None:
+    """Find the new name of a renamed setting, option or argument, or the most similar known name."""
+    names = [*known]
+    renamed = RENAMED.get(name)
+    return renamed if renamed in names else nearest(name, names)
+
+
 def did_you_mean(name: str | None) -> str:
     """Format a suggestion, empty without a name."""
     return "" if name is None else f"; did you mean {name!r}?"
@@ -158,7 +184,7 @@ def explained(call: Method) -> Method:
             except TypeError as error:
                 words, unknown = str(error), [name for name in named if name not in signature.parameters]
                 if unknown and not takes_any:
-                    meant = did_you_mean(nearest(unknown[0], signature.parameters))
+                    meant = did_you_mean(nearest_setting(unknown[0], signature.parameters))
                     words = f"{unknown[0]!r} is not an argument{meant}"
                 name = type(given[0]).__name__ if is_method else call.__name__
                 raise ArgumentTypeError("", f"{words}; call {name}{signature}", "E009") from None

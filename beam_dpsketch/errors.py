@@ -24,14 +24,14 @@ PYTHON, SETTINGS, SHELL = range(3)
 _WAYS: Mapping[str, tuple[str, ...]] = {
     "AssumePublicKeys": ("AssumePublicKeys", "keys.assume_public: true", "--assume-public-keys"),
     "AutoNorm": ("AutoNorm()", "norm: auto", "--max-norm auto"),
-    "Groups": ("Groups", "method.groups"),
+    "Thresholding": ("Thresholding", "method.threshold"),
     "KeySelection": ("KeySelection", "keys.select", "--select-keys"),
     "NormBound": ("NormBound", "norm", "--max-norm"),
     "PrivacyId": ("PrivacyId", "privacy_id", "--privacy-id"),
     "PublicKeys": ("PublicKeys", "keys.public", "--public-keys"),
-    "Record": ("Record()", "unit: record", "--unit record"),
-    "RecordBounds": ("RecordBounds", "records", "--max-per-key"),
-    "auto_of_order_1": ("AutoNorm(order=1)", "norm: {auto: {order: 1}}", "--max-norm auto --order 1"),
+    "Record": ("Record()", "privacy_unit: record", "--privacy-unit record"),
+    "RecordBounds": ("RecordBounds", "records", "--max-records"),
+    "auto_l1": ('AutoNorm(norm="l1")', "norm: {auto: {norm: l1}}", "--max-norm auto --norm l1"),
     "binned": ('mechanism="binned"', "mechanism: binned"),
     "epsilon_and_delta": (
         "PrivacySpec(epsilon=1, delta=1e-6)",
@@ -43,57 +43,68 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "keys_KeySelection": ("keys=KeySelection(...)", "keys.select", "--select-keys"),
     "keys_of_pairs": ("keys=KeySelection(1e-8)", "keys: {select: {delta: 1.0e-8}, field: page}"),
     "groups_of_delta": (
-        "method=Groups(delta=1e-8)",
-        "method: {groups: {delta: 1.0e-8}}",
-        "method: {groups: {delta: 1.0e-8}} in a file of --config, or --epsilon and --delta in place of --rho",
+        "method=Thresholding(delta=1e-8)",
+        "method: {threshold: {delta: 1.0e-8}}",
+        "method: {threshold: {delta: 1.0e-8}} in a file of --config, or --epsilon and --delta in place of --rho",
     ),
     "listed": (
         "ask for those in spec.items, or count with a SketchSpec where items are not known beforehand",
-        "ask for those in the setting items, or leave items out where they are not known beforehand",
+        "ask for those in the setting listed_items, or leave it out where items are not known beforehand",
         "ask for those of the list that was counted, which --top shows",
     ),
     "loss": ("rho=... or epsilon=...", "rho, or epsilon", "--rho, or --epsilon with or without --delta"),
     "max_releases": ("max_releases=...", "max_releases", "--max-releases"),
-    "method_Groups": ("method=Groups(...)", "method.groups"),
+    "method_Thresholding": ("method=Thresholding(...)", "method.threshold"),
     "norm_of_16_keys": ("NormBound(20, max_keys=16)", "norm: {max_norm: 20, max_keys: 16}", "--max-keys 16"),
     "norm_of_b": ("NormBound(b)", "norm: {max_norm: b}", "--max-norm N"),
-    "norm_of_order_1": ("NormBound(20, order=1)", "norm: {max_norm: 20, order: 1}", "--max-norm 20 --order 1"),
+    "norm_l1": ('NormBound(20, norm="l1")', "norm: {max_norm: 20, norm: l1}", "--max-norm 20 --norm l1"),
     "norm_of_weights": ("NormBound(10, max_weight=100)", "norm: {max_norm: 10, max_weight: 100}"),
     "one_day": ("timedelta(days=1)", "1d"),
     "person_in_30_windows": (
         "PrivacyId('user', RecordBounds(10), max_windows=30)",
-        "unit: {privacy_id: user, records: {max_per_key: 10}, max_windows: 30}",
+        "privacy_unit: {privacy_id: user, records: {max_records: 10}, max_windows: 30}",
     ),
     "person_in_7_days": (
         "PrivacyId('user', NormBound(20), max_windows=7, period=timedelta(days=7))",
-        "unit: {privacy_id: user, norm: {max_norm: 20}, max_windows: 7, period: 7d}",
+        "privacy_unit: {privacy_id: user, norm: {max_norm: 20}, max_windows: 7, period: 7d}",
     ),
-    "record_of_weights": ("Record(max_weight=100)", "record: {max_weight: 100}", "--unit record --max-weight 100"),
-    "records_of_2_keys": ("RecordBounds(5, max_keys=2)", "records: {max_per_key: 5, max_keys: 2}", "--max-keys 2"),
-    "records_of_weights": ("RecordBounds(1, max_weight=100)", "records: {max_per_key: 1, max_weight: 100}"),
+    "record_of_weights": (
+        "Record(max_weight=100)",
+        "record: {max_weight: 100}",
+        "--privacy-unit record --max-weight 100",
+    ),
+    "records_of_2_keys": ("RecordBounds(5, max_keys=2)", "records: {max_records: 5, max_keys: 2}", "--max-keys 2"),
+    "records_of_weights": ("RecordBounds(1, max_weight=100)", "records: {max_records: 1, max_weight: 100}"),
+    "plan_n": ("n", "n", "--records"),
     "selection_of_pages": ('KeySelection(1e-8, "page")', "keys: {select: {delta: 1.0e-8}, field: page}"),
-    "side_counters": ("PrivacySpec(side_counters=...)", "privacy.side_counters"),
+    "summary_counts": ("PrivacySpec(summary_counts=...)", "privacy.summary_counts"),
     "some_windows": ("timeline.between(first, last)", "windows", "--windows FIRST LAST"),
     "statistics": ("PrivateStatistics", "kind: statistics", "--kind statistics"),
     "top_k": ("PrivateTopK", "kind: top_k", "--kind top_k"),
     "tree": ("TreeSpec.for_memory(domain)", "layout: tree"),
-    "unit_Record": ("unit=Record()", "unit: record", "--unit record"),
+    "privacy_unit_Record": ("privacy_unit=Record()", "privacy_unit: record", "--privacy-unit record"),
     "variance": ("variance=True", "variance: true", "--variance"),
     "windows_TimeRange": ("windows=TimeRange(...)", "windows", "--start and --end"),
     "windows_from_to": ("windows=TimeRange(start, end)", 'windows: {start: "2024-01-01", end: "2024-02-01"}'),
 }
 """Spelling of names such as `$NormBound` in messages: in Python, in plain settings and, if different, in the shell."""
 _SPELLED = [{name: way[min(door, len(way) - 1)] for name, way in _WAYS.items()} for door in (PYTHON, SETTINGS, SHELL)]
-_OPTIONS = ("candidates", "confidence", "n", "typical", "wanted_error")
-"""Arguments of answers and plans that are command-line options."""
+_OPTIONS = {
+    "candidates": "--candidates",
+    "confidence": "--confidence",
+    "n": "--records",
+    "target_error": "--target-error",
+    "typical": "--typical",
+}
+"""Command-line options for arguments of answers and plans."""
 
 
 class RefusalError(Exception):
     """Base class of all refusals.
 
     Attributes:
-      argument: the refused argument, such as `max_norm` in Python or `unit.norm.max_norm` in settings. Empty if the
-        message contains the name.
+      argument: the refused argument, such as `max_norm` in Python or `privacy_unit.norm.max_norm` in settings. Empty if
+        the message contains the name.
       code: error code, such as `E206`. Stable across versions.
     """
 
@@ -117,8 +128,8 @@ class RefusalError(Exception):
     def message(self) -> str:
         """Argument and problem, without the code."""
         argument = self.argument
-        if self.door == SHELL and argument in _OPTIONS:
-            argument = f"--{argument.replace('_', '-')}"
+        if self.door == SHELL:
+            argument = _OPTIONS.get(argument, argument)
         return self.joint.join(each for each in (argument, self.words) if each)
 
     @property
@@ -186,7 +197,7 @@ class LedgerError(RefusalError, ValueError):
 
 
 class ConfigError(RefusalError, ValueError):
-    """A setting is invalid. The message begins with its path, such as `unit.norm.max_norm`."""
+    """A setting is invalid. The message begins with its path, such as `privacy_unit.norm.max_norm`."""
 
     joint = ": "
     door = SETTINGS
@@ -243,7 +254,7 @@ class FormatError(OneCodeError):
     usual_code = "E702"
 
 
-class ElementsWarning(UserWarning):
+class InputWarning(UserWarning):
     """Input types are unknown, or sampled values would be clamped."""
 
 

@@ -22,7 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from beam_dpsketch import Frequencies, Frequency, NormBound, PrivacyId, PrivacySpec, ReleasedSketch, SketchSpec
+from beam_dpsketch import Frequencies, NormBound, PrivacyId, PrivacySpec, SketchSpec
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Frequency
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
@@ -60,7 +62,7 @@ def write_changes(changes: pa.Table, path: str) -> str:
 
 def count_left(privacy: PrivacySpec) -> PrivateFrequencies:
     """Build the transform from changes to a private sketch of the remaining flights' destinations."""
-    return PrivateFrequencies(SPEC, privacy, item="dest", weight="change", unit=PrivacyId("tailnum", BOUNDS))
+    return PrivateFrequencies(SPEC, privacy, item="dest", weight="change", privacy_unit=PrivacyId("tailnum", BOUNDS))
 
 
 def differences(after: ReleasedSketch, never_saw: ReleasedSketch) -> float:

@@ -39,7 +39,11 @@ MAX_NORM = 10
 def count_by_month(airports: list[str], months: list[int], privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies:
     """Build the transform from flights to (month, private histogram of destinations)."""
     return PrivateFrequencies(
-        ListedItems(airports), privacy, item="dest", unit=PrivacyId("tailnum", bounds), keys=PublicKeys(months, "month")
+        ListedItems(airports),
+        privacy,
+        item="dest",
+        privacy_unit=PrivacyId("tailnum", bounds),
+        keys=PublicKeys(months, "month"),
     )
 
 

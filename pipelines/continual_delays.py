@@ -27,19 +27,10 @@ import numpy as np
 import pyarrow.compute as pc
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import (
-    Horizon,
-    IntegerDomain,
-    Interval,
-    Intervals,
-    NormBound,
-    PrivacyId,
-    PrivacySpec,
-    Record,
-    ReleasedDyadicCountSketch,
-    SketchTimeline,
-    TimelineRow,
-)
+from beam_dpsketch import Horizon, IntegerDomain, Interval, NormBound, PrivacyId, PrivacySpec, Record, SketchTimeline
+from beam_dpsketch.answers.over_time import TimelineRow
+from beam_dpsketch.answers.rows import Intervals
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.transforms import PrivateQuantiles, WriteReleases, read_releases, window_file
 from pipelines.following import appearing
 from pipelines.plots import SoFar, plot_so_far
@@ -94,9 +85,9 @@ class Line(NamedTuple):
         return cls(first, last, released.total_weight(), released.quantile_interval(0.5), late)
 
 
-def measure(privacy: PrivacySpec, days: Days, unit: Record | PrivacyId) -> PrivateQuantiles:
+def measure(privacy: PrivacySpec, days: Days, privacy_unit: Record | PrivacyId) -> PrivateQuantiles:
     """Build the transform from departures to timeline rows."""
-    delays = PrivateQuantiles(DOMAIN, privacy, windows=days.horizon, unit=unit, item="dep_delay")
+    delays = PrivateQuantiles(DOMAIN, privacy, windows=days.horizon, privacy_unit=privacy_unit, item="dep_delay")
     return delays.check([MADE_UP])
 
 
@@ -178,11 +169,11 @@ def drawn(lines: list[Line], exact: Exact, window_days: int) -> SoFar:
 
 
 def title(known: argparse.Namespace) -> str:
-    unit = "a single flight" if known.protect == "flight" else "all flights of an aircraft"
+    privacy_unit = "a single flight" if known.protect == "flight" else "all flights of an aircraft"
     windows = "day" if known.window_days == 1 else f"{known.window_days} days"
     return (
         f"Late departures from New York since {known.start}, published after every {windows}\n"
-        f"\u03b5 = {known.epsilon:g}, \u03b4 = {known.delta:g} for all windows together; protected: {unit}"
+        f"\u03b5 = {known.epsilon:g}, \u03b4 = {known.delta:g} for all windows together; protected: {privacy_unit}"
     )
 
 
@@ -201,8 +192,8 @@ def main(argv: list[str] | None = None) -> None:
     days = Days(dawn(known.start), known.window_days * DAY, count, known.mechanism)
     if known.window_days < 1 or count < 2:
         arguments.error("--days must be at least two windows of --window_days, which must be at least 1")
-    unit = Record() if protect == "flight" else aircraft(days, known.norm, streamed=is_replay(pipeline))
-    delays = measure(known.privacy, days, unit)
+    privacy_unit = Record() if protect == "flight" else aircraft(days, known.norm, streamed=is_replay(pipeline))
+    delays = measure(known.privacy, days, privacy_unit)
     print(delays.explain())
 
     departures = pipeline | ReadDepartures(known.input, days.start, days.start + known.days * DAY)

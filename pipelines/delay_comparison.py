@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from beam_dpsketch import ReleasedRanks
+from beam_dpsketch.answers.tree import ReleasedRanks
 from pipelines.delay_quantiles import LATE, SHARES, later, minutes, percent
 from pipelines.exact import ExactDelays
 from pipelines.plots import Shares

@@ -41,7 +41,7 @@ def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles:
         DOMAIN,
         privacy,
         item="arr_delay",
-        unit=PrivacyId("tailnum", NormBound(max_norm)),
+        privacy_unit=PrivacyId("tailnum", NormBound(max_norm)),
         keys=PublicKeys(AIRPORTS, "origin"),
     )
 

@@ -15,15 +15,8 @@ from fractions import Fraction
 
 import pyarrow.compute as pc
 
-from beam_dpsketch import (
-    IntegerDomain,
-    KeySelection,
-    NormBound,
-    PrivacyId,
-    PrivacySpec,
-    ReleasedDyadicCountSketch,
-    TreeSpec,
-)
+from beam_dpsketch import IntegerDomain, KeySelection, NormBound, PrivacyId, PrivacySpec, TreeSpec
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.transforms import PrivateQuantiles, WriteReleases
 from pipelines.delay_quantiles import LATE, later, minutes, percent
 from pipelines.flights import ReadFlights, read_table
@@ -39,7 +32,7 @@ MAX_KEYS, MAX_NORM = 16, 10
 
 def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: NormBound) -> PrivateQuantiles:
     """Build the transform from flights to (selected destination, private tree of delays)."""
-    return PrivateQuantiles(LAYOUT, privacy, item="arr_delay", unit=PrivacyId("tailnum", bounds), keys=keys)
+    return PrivateQuantiles(LAYOUT, privacy, item="arr_delay", privacy_unit=PrivacyId("tailnum", bounds), keys=keys)
 
 
 def print_delays(released: dict[str, ReleasedDyadicCountSketch]) -> None:

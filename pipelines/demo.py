@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import AutoNorm, Frequencies, NormBound, RecordBounds, ReleasedSketch, TreeSpec
+from beam_dpsketch import AutoNorm, Frequencies, NormBound, RecordBounds, TreeSpec
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.transforms import WriteReleases
@@ -37,7 +38,7 @@ from pipelines.top_destinations import count_destinations
 # The sample size of 300 is close to one departure a day.
 FIXED = (20, 75, 150, 300, 600)
 RECORDS = RecordBounds(300)
-BOUNDS = {"chosen": AutoNorm(order=1), **{f"norm {norm}": NormBound(norm) for norm in FIXED}, "records": RECORDS}
+BOUNDS = {"chosen": AutoNorm(norm="l1"), **{f"norm {norm}": NormBound(norm) for norm in FIXED}, "records": RECORDS}
 
 
 class Trial(NamedTuple):
@@ -117,7 +118,7 @@ def print_trials(trials: dict[str, Trial], norm: float, k: int) -> None:
 
 
 def _named(name: str, norm: float) -> str:
-    return {"chosen": f"chosen: {norm:g}", "records": f"{RECORDS.max_per_key} records"}.get(name, name)
+    return {"chosen": f"chosen: {norm:g}", "records": f"{RECORDS.max_records} records"}.get(name, name)
 
 
 def print_cost(releases: list[ReleasedSketch], delta: float) -> None:

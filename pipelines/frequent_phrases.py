@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
-from beam_dpsketch import Groups, NormBound, PrivacyId, PrivacySpec, ReleasedCounts, TextDomain
+from beam_dpsketch import NormBound, PrivacyId, PrivacySpec, TextDomain, Thresholding
+from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.transforms import PrivateTopK, WriteReleases
 from pipelines.running import interval, parsed, parser, read_release
 
@@ -62,7 +63,9 @@ def find_phrases(privacy: PrivacySpec, k: int, max_norm: int) -> PrivateTopK:
     """Build the transform from phrases to a private list of the most frequent phrases, with its release."""
     bounds = NormBound(max_norm, max_per_item=1, max_keys=8 * max_norm**2)
     paragraph = PrivacyId("paragraph", bounds)
-    return PrivateTopK(TextDomain(MAX_BYTES), privacy, k=k, item="phrase", unit=paragraph, method=Groups(DELTA))
+    return PrivateTopK(
+        TextDomain(MAX_BYTES), privacy, k=k, item="phrase", privacy_unit=paragraph, method=Thresholding(DELTA)
+    )
 
 
 def main(argv: list[str] | None = None) -> None:

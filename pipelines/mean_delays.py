@@ -12,7 +12,8 @@ an aircraft. Most airports in the list have no flights from New York, and their 
 
 import pyarrow.compute as pc
 
-from beam_dpsketch import IntegerDomain, NormBound, PrivacyId, PrivacySpec, PublicKeys, ReleasedStatistics, Statistic
+from beam_dpsketch import IntegerDomain, NormBound, PrivacyId, PrivacySpec, PublicKeys
+from beam_dpsketch.answers.statistics import ReleasedStatistics, Statistic
 from beam_dpsketch.transforms import PrivateStatistics, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes, read_table
 from pipelines.running import destinations_parser, parsed, read_keyed_releases
@@ -26,8 +27,8 @@ FLIGHTS_PER_AIRPORT = 1000
 
 def measure_delays(privacy: PrivacySpec, airports: list[str], max_norm: int) -> PrivateStatistics:
     """Build the transform from flights to (airport, private count, sum and squares of delays)."""
-    unit, keys = PrivacyId("tailnum", NormBound(max_norm)), PublicKeys(airports, "dest")
-    return PrivateStatistics(DOMAIN, privacy, unit=unit, variance=True, item="arr_delay", keys=keys)
+    privacy_unit, keys = PrivacyId("tailnum", NormBound(max_norm)), PublicKeys(airports, "dest")
+    return PrivateStatistics(DOMAIN, privacy, privacy_unit=privacy_unit, variance=True, item="arr_delay", keys=keys)
 
 
 def in_minutes(known: Statistic) -> str:

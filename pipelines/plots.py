@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beam_dpsketch import Frequencies, Frequency, Intervals
+from beam_dpsketch import Frequencies
+from beam_dpsketch.answers.rows import Frequency, Intervals
 from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_timeline
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[4]

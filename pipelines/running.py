@@ -8,7 +8,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from beam_dpsketch import Frequency, NeighboringRelation, PrivacySpec, ReleasedSketch
+from beam_dpsketch import PrivacySpec
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Frequency
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.transforms import read_releases
 from pipelines.flights import data_file
 

@@ -29,9 +29,9 @@ DELAYS = IntegerDomain(-60, 180)
 
 def team_jobs(privacy: PrivacySpec) -> Mapping[str, beam.PTransform]:
     return {
-        "maps": PrivateFrequencies(SketchSpec(), privacy, unit=AIRCRAFT, item="dest"),
-        "timetable": PrivateQuantiles(DELAYS, privacy, unit=AIRCRAFT, item="arr_delay"),
-        "press": PrivateStatistics(DELAYS, privacy, unit=AIRCRAFT, item="arr_delay"),
+        "maps": PrivateFrequencies(SketchSpec(), privacy, privacy_unit=AIRCRAFT, item="dest"),
+        "timetable": PrivateQuantiles(DELAYS, privacy, privacy_unit=AIRCRAFT, item="arr_delay"),
+        "press": PrivateStatistics(DELAYS, privacy, privacy_unit=AIRCRAFT, item="arr_delay"),
     }
 
 

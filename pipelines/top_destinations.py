@@ -23,7 +23,7 @@ SPEC = SketchSpec(depth=5, width=2048)
 
 def count_destinations(privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies:
     """Build the transform from flights to a private sketch of their destinations."""
-    return PrivateFrequencies(SPEC, privacy, item="dest", unit=PrivacyId("tailnum", bounds))
+    return PrivateFrequencies(SPEC, privacy, item="dest", privacy_unit=PrivacyId("tailnum", bounds))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -46,7 +46,7 @@ def find_sources(privacy: PrivacySpec, k: int, column: str, privacy_id: str | No
         privacy,
         k=k,
         item=column,
-        unit=Record() if privacy_id is None else PrivacyId(privacy_id, RecordBounds(max_records)),
+        privacy_unit=Record() if privacy_id is None else PrivacyId(privacy_id, RecordBounds(max_records)),
     )
 
 

@@ -68,8 +68,8 @@ def count_and_measure(
     declared = TimeRange(windows.start, windows.end)
     of_destinations = budget.spend(share=DESTINATIONS_SHARE)
     (of_delays,) = budget.split(1)
-    destinations = PrivateFrequencies(SPEC, of_destinations, item="dest", unit=DEPARTURES, windows=declared)
-    delays = PrivateQuantiles(DOMAIN, of_delays, item="dep_delay", unit=DELAYS, windows=declared)
+    destinations = PrivateFrequencies(SPEC, of_destinations, item="dest", privacy_unit=DEPARTURES, windows=declared)
+    delays = PrivateQuantiles(DOMAIN, of_delays, item="dep_delay", privacy_unit=DELAYS, windows=declared)
     return in_windows | destinations.check([MADE_UP]), in_windows | delays.check([MADE_UP])
 
 

@@ -117,7 +117,7 @@ def test_the_list_of_exceptions_has_no_place_too_many() -> None:
 
 def test_python_names_python_and_the_shell_names_options() -> None:
     assert len(python_of(errors.PYTHON)) > len(python_of(errors.SHELL)) + 10
-    assert spelled("as in $norm_of_order_1", errors.SHELL) == "as in --max-norm 20 --order 1"
+    assert spelled("as in $norm_l1", errors.SHELL) == "as in --max-norm 20 --norm l1"
     for name, ways in errors._WAYS.items():
         for way in ways[1:]:
             assert not PYTHON.search(way), name
@@ -130,32 +130,37 @@ OTHERS = {
         "--kind frequencies --item city --privacy-id person --max-norm 3 --epsilon 2 --key k --select-keys 1e-8",
         "--kind frequencies --item city --privacy-id person --max-norm 3 --epsilon 2 --delta 1e-6 --noise laplace",
         "--kind quantiles --item n --privacy-id p --max-norm 3 --epsilon 2 --domain '{type: integer, low: 0, high: 9}'",
-        "--kind statistics --item n --unit record --rho 1 --noise laplace --domain '{type: integer, low: 0, high: 9}'",
+        "--kind statistics --item n --privacy-unit record --rho 1 --noise laplace --domain '{type: integer, "
+        "low: 0, high: 9}'",
         "--kind frequencies --item city --privacy-id p --max-norm 3 --rho 1 --key k --select-keys 1e-8",
         "--kind frequencies --item city --privacy-id p --max-norm 3 --rho 1 --key k --public-keys k.txt --max-keys 2",
-        "--kind frequencies --item city --privacy-id p --max-per-key 3 --rho 1 --key k --public-keys k.txt",
-        "--kind frequencies --item city --privacy-id p --max-per-key 3 --max-keys 2 --rho 1",
-        "--kind frequencies --item c --privacy-id p --max-per-key 3 --max-keys 9 --rho 1 --key k --public-keys k.txt",
+        "--kind frequencies --item city --privacy-id p --max-records 3 --rho 1 --key k --public-keys k.txt",
+        "--kind frequencies --item city --privacy-id p --max-records 3 --max-keys 2 --rho 1",
+        "--kind frequencies --item c --privacy-id p --max-records 3 --max-keys 9 --rho 1 --key k --public-keys k.txt",
         "--kind frequencies --item city --privacy-id p --max-norm 3 --rho 1 --weight w",
         "--kind frequencies --item city --privacy-id p --max-norm 3 --rho 1 --weight w --max-weight 9",
-        "--kind frequencies --item city --unit record --rho 1 --weight w",
-        "--kind frequencies --item city --unit record --rho 1e9",
-        "--kind frequencies --item city --unit record --epsilon 500",
-        "--kind frequencies --item city --unit record --rho 1 --delta 2",
-        "--kind frequencies --item city --unit record --rho 1 --epsilon 2",
-        "--kind frequencies --item city --unit record --rho 1 --typical 1 2",
-        "--kind quantiles --item n --unit record --rho 1 --typical 9 2 --domain '{type: integer, low: 0, high: 9}'",
-        "--kind frequencies --item city --unit record --rho 1 --every 1d",
-        "--kind frequencies --item city --unit record --rho 1 --time day --every 1d",
-        "--kind frequencies --item city --unit record --rho 1 --time day --every 1d --start 2024-01-01 --end 2025-01-01"
+        "--kind frequencies --item city --privacy-unit record --rho 1 --weight w",
+        "--kind frequencies --item city --privacy-unit record --rho 1e9",
+        "--kind frequencies --item city --privacy-unit record --epsilon 500",
+        "--kind frequencies --item city --privacy-unit record --rho 1 --delta 2",
+        "--kind frequencies --item city --privacy-unit record --rho 1 --epsilon 2",
+        "--kind frequencies --item city --privacy-unit record --rho 1 --typical 1 2",
+        "--kind quantiles --item n --privacy-unit record --rho 1 --typical 9 2 --domain '{type: integer, low: "
+        "0, high: 9}'",
+        "--kind frequencies --item city --privacy-unit record --rho 1 --every 1d",
+        "--kind frequencies --item city --privacy-unit record --rho 1 --time day --every 1d",
+        "--kind frequencies --item city --privacy-unit record --rho 1 --time day --every 1d --start 2024-01-01 "
+        "--end 2025-01-01"
         " --max-releases 7",
-        "--kind frequencies --item c --unit record --rho 1 --time day --every 1d --start 2024-01-02 --end 2024-01-01",
-        "--kind frequencies --item city --unit record --rho 1 --account a --ledger none.db",
-        "--kind top_k --item t --k 0 --unit record --rho 1 --domain '{type: text, max_bytes: 9}'",
-        "--kind top_k --item t --k 3 --unit record --rho 1 --domain '{type: text, max_bytes: 9999}'",
-        "--kind quantiles --item t --unit record --rho 1 --domain '{type: text, max_bytes: 9}'",
-        "--kind quantiles --item t --unit record --rho 1 --domain '{type: log, low: 0, high: 9, relative: 0.1}'",
-        "--kind mean --item n --unit record --rho 1",
+        "--kind frequencies --item c --privacy-unit record --rho 1 --time day --every 1d --start 2024-01-02 "
+        "--end 2024-01-01",
+        "--kind frequencies --item city --privacy-unit record --rho 1 --account a --ledger none.db",
+        "--kind top_k --item t --k 0 --privacy-unit record --rho 1 --domain '{type: text, max_bytes: 9}'",
+        "--kind top_k --item t --k 3 --privacy-unit record --rho 1 --domain '{type: text, max_bytes: 9999}'",
+        "--kind quantiles --item t --privacy-unit record --rho 1 --domain '{type: text, max_bytes: 9}'",
+        "--kind quantiles --item t --privacy-unit record --rho 1 --domain '{type: log, low: 0, high: 9, "
+        "relative_step: 0.1}'",
+        "--kind mean --item n --privacy-unit record --rho 1",
         "--config wrong.yaml",
         "--config groups.yaml",
         "--config geometric.yaml",
@@ -165,11 +170,12 @@ OTHERS = {
         f"{BASE} --output x.csv",
         f"{BASE} --output x.dpsketch --item town",
         f"{BASE} --output x.dpsketch --max-norm 0",
-        "visits.csv --kind quantiles --item city --unit record --rho 1 --domain '{type: integer, low: 0, high: 9}' "
+        "visits.csv --kind quantiles --item city --privacy-unit record --rho 1 --domain '{type: integer, low: "
+        "0, high: 9}' "
         "--output x.dpsketch",
-        "visits.parquet --kind quantiles --item city --unit record --rho 1 --domain '{type: timestamp, start: "
-        '"2024-01-01", end: "2024-02-01", resolution: 1d}\' --output x.dpsketch',
-        "nothing.parquet --kind frequencies --item city --unit record --rho 1 --output x.dpsketch",
+        "visits.parquet --kind quantiles --item city --privacy-unit record --rho 1 --domain '{type: timestamp, start: "
+        '"2024-01-01", end: "2024-02-01", step: 1d}\' --output x.dpsketch',
+        "nothing.parquet --kind frequencies --item city --privacy-unit record --rho 1 --output x.dpsketch",
     ],
     "query": [
         "flat.dpsketch --top 3",
@@ -203,26 +209,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     rows.to_parquet(path / "visits.parquet")
     (path / "k.txt").write_text("a\nb\n")
     text = {
-        "wrong": "{kind: frequencies, item: c, privacy: {epsilon: 1}, unit: {privacy_id: p, norm: {max_norm: 3}}}",
-        "groups": "{kind: top_k, k: 3, item: c, domain: {type: text, max_bytes: 4}, method: groups, privacy: {rho: 1}, "
-        "unit: {privacy_id: p, norm: {max_norm: 3}}}",
-        "geometric": "{kind: frequencies, item: c, privacy: {rho: 1, relation: replace_one}, unit: record, "
+        "wrong": (
+            "{kind: frequencies, item: c, privacy: {epsilon: 1}, privacy_unit: {privacy_id: p, norm: {max_norm: 3}}}"
+        ),
+        "groups": "{kind: top_k, k: 3, item: c, domain: {type: text, max_bytes: 4}, method: threshold, "
+        "privacy: {rho: 1}, privacy_unit: {privacy_id: p, norm: {max_norm: 3}}}",
+        "geometric": "{kind: frequencies, item: c, privacy: {rho: 1, relation: replace_one}, privacy_unit: record, "
         "keys: {select: {delta: 1.0e-8, method: geometric}, field: k}}",
-        "horizon": "{kind: quantiles, item: c, domain: {type: integer, low: 0, high: 9}, layout: factor, "
-        'privacy: {rho: 1}, unit: {privacy_id: p, norm: auto}, horizon: {start: "2024-01-01", window_size: 1d, '
+        "horizon": "{kind: quantiles, item: c, domain: {type: integer, low: 0, high: 9}, layout: factorization, "
+        'privacy: {rho: 1}, privacy_unit: {privacy_id: p, norm: auto}, horizon: {start: "2024-01-01", window_size: 1d, '
         "windows: 3}}",
-        "good": "{kind: frequencies, item: city, privacy: {rho: 1}, unit: {privacy_id: person, norm: {max_norm: 3}}}",
+        "good": (
+            "{kind: frequencies, item: city, privacy: {rho: 1}, privacy_unit: {privacy_id: person, norm: "
+            "{max_norm: 3}}}"
+        ),
     }
     for name, settings in text.items():
         (path / f"{name}.yaml").write_text(settings)
-    base = {"privacy": {"rho": 1}, "unit": "record", "item": "n"}
+    base = {"privacy": {"rho": 1}, "privacy_unit": "record", "item": "n"}
     domain = {"type": "integer", "low": 0, "high": 99}
     made = {
         "flat": {**base, "kind": "frequencies", "item": "city"},
         "tree": {**base, "kind": "quantiles", "domain": domain},
         "numbers": {**base, "kind": "statistics", "domain": domain},
-        "listed": {**base, "kind": "frequencies", "item": "city", "items": ["Oslo"]},
-        "bare": {**base, "kind": "frequencies", "item": "city", "privacy": {"rho": 1, "side_counters": "none"}},
+        "listed": {**base, "kind": "frequencies", "item": "city", "listed_items": ["Oslo"]},
+        "bare": {**base, "kind": "frequencies", "item": "city", "privacy": {"rho": 1, "summary_counts": "none"}},
     }
     for name, settings in made.items():
         released = beam_dpsketch.release_frame(rows, settings)

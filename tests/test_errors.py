@@ -13,7 +13,7 @@ import pytest
 
 import beam_dpsketch
 from beam_dpsketch import ConfigError, NormBound, PrivacyId, PrivacySpec, Record, SketchSpec, errors
-from beam_dpsketch.config import read_keys, read_method, read_release, read_unit, read_windows
+from beam_dpsketch.config import read_keys, read_method, read_privacy_unit, read_release, read_windows
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentsError, ArgumentTypeError, RefusalError
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
@@ -109,12 +109,12 @@ def test_messages_name_only_ways_that_doors_can_spell() -> None:
     ("way", "read"),
     [
         ("groups_of_delta", lambda block: read_method(block["method"])),
-        ("norm_of_16_keys", lambda block: read_unit({"privacy_id": "p", **block})),
-        ("norm_of_weights", lambda block: read_unit({"privacy_id": "p", **block})),
-        ("records_of_weights", lambda block: read_unit({"privacy_id": "p", **block})),
-        ("record_of_weights", read_unit),
-        ("person_in_30_windows", lambda block: read_unit(block["unit"])),
-        ("person_in_7_days", lambda block: read_unit(block["unit"])),
+        ("norm_of_16_keys", lambda block: read_privacy_unit({"privacy_id": "p", **block})),
+        ("norm_of_weights", lambda block: read_privacy_unit({"privacy_id": "p", **block})),
+        ("records_of_weights", lambda block: read_privacy_unit({"privacy_id": "p", **block})),
+        ("record_of_weights", read_privacy_unit),
+        ("person_in_30_windows", lambda block: read_privacy_unit(block["privacy_unit"])),
+        ("person_in_7_days", lambda block: read_privacy_unit(block["privacy_unit"])),
         ("selection_of_pages", lambda block: read_keys(block["keys"])),
         ("keys_of_pairs", lambda block: read_keys(block["keys"])),
         ("windows_from_to", lambda block: read_windows(block["windows"])),
@@ -128,7 +128,7 @@ def test_ways_can_be_taken_as_settings(way: str, read: Callable[[Any], Any]) -> 
 
 UNIT = PrivacyId("person", NormBound(5))
 SPENT = PrivacySpec(rho=1)
-WRONG: dict[str, Any] = {"unit": 3, "item": 5, "keys": "a", "windows": "today"}
+WRONG: dict[str, Any] = {"privacy_unit": 3, "item": 5, "keys": "a", "windows": "today"}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ WRONG: dict[str, Any] = {"unit": 3, "item": 5, "keys": "a", "windows": "today"}
 def test_a_door_of_python_names_all_wrong_arguments(make: Callable[[], Any]) -> None:
     with pytest.raises(ArgumentTypeError) as caught:
         make()
-    assert [each.argument for each in caught.value.refusals][-4:] == ["unit", "item", "keys", "windows"]
+    assert [each.argument for each in caught.value.refusals][-4:] == ["privacy_unit", "item", "keys", "windows"]
     assert len(caught.value.refusals) >= 5
     assert len(str(caught.value).split("\n")) == len(caught.value.refusals)
 
@@ -150,7 +150,7 @@ def test_a_door_of_python_names_all_wrong_arguments(make: Callable[[], Any]) -> 
 def test_arguments_that_do_not_go_together_are_named_at_once() -> None:
     keyed = PrivacyId("person", NormBound(5, max_keys=3))
     with pytest.raises(ArgumentError) as caught:
-        PrivateFrequencies(SketchSpec(), SPENT, unit=keyed, item="city", weight="times")
+        PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=keyed, item="city", weight="times")
     assert [(each.argument, each.code) for each in caught.value.refusals] == [
         ("max_keys", "E306"),
         ("max_weight", "E203"),
@@ -173,14 +173,14 @@ def test_settings_name_all_that_is_missing_unknown_or_wrong() -> None:
         ("privacy.dleta", "E801"),
         ("k", "E805"),
         ("domain", "E802"),
-        ("unit", "E802"),
+        ("privacy_unit", "E802"),
         ("spec", "E804"),
     ]
 
 
 def test_many_refusals_are_cut() -> None:
     with pytest.raises(ConfigError) as caught:
-        read_unit({f"x{number}": 1 for number in range(100)})
+        read_privacy_unit({f"x{number}": 1 for number in range(100)})
     assert str(caught.value).count("\n") == 20
     assert str(caught.value).endswith("and 80 more")
 
@@ -196,13 +196,13 @@ def test_refusals_are_kept_by_pickle_and_by_the_words_of_settings() -> None:
     assert isinstance(error, TypeError)
     assert isinstance(error, ValueError)
     assert "AutoNorm() chooses it from the data [dpsketch-E205]" in str(error)
-    assert str(error.at("unit", {"max_norm": "unit.norm.max_norm"})).split("\n")[1] == (
-        "unit.norm.max_norm: must be a number of records; norm: auto chooses it from the data [dpsketch-E205]"
+    assert str(error.at("privacy_unit", {"max_norm": "privacy_unit.norm.max_norm"})).split("\n")[1] == (
+        "privacy_unit.norm.max_norm: must be a number of records; norm: auto chooses it from the data [dpsketch-E205]"
     )
 
 
 def test_one_refusal_is_raised_as_it_is() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"^unit must be .*; got int \[dpsketch-E201\]$"):
-        PrivateFrequencies(SketchSpec(), SPENT, unit=3)  # type: ignore[call-overload]
-    PrivateFrequencies(SketchSpec(), SPENT, unit=Record())
-    PrivateFrequencies(SketchSpec(), SPENT, unit=UNIT)
+    with pytest.raises(ArgumentTypeError, match=r"^privacy_unit must be .*; got int \[dpsketch-E201\]$"):
+        PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=3)  # type: ignore[call-overload]
+    PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=Record())
+    PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=UNIT)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_dpsketch import ReleasedCounts
+from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.transforms import read_releases
 from pipelines import frequent_phrases
 from tests.helpers.example_runs import AS_USERS, RUNNERS, on_every_runner

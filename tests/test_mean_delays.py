@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_dpsketch import ReleasedStatistics
+from beam_dpsketch.answers.statistics import ReleasedStatistics
 from pipelines import mean_delays
 from pipelines.running import read_keyed_releases
 from tests.helpers.example_runs import AS_USERS, RUNNERS, needs_flights, on_every_runner

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 import pytest
 from apache_beam.testing.util import assert_that
 
-from beam_dpsketch import AutoNorm, CountSketch, NormBound, PrivacySpec, RecordBounds, ReleasedCountSketch
+from beam_dpsketch import AutoNorm, CountSketch, NormBound, PrivacySpec, RecordBounds
+from beam_dpsketch.answers.flat import ReleasedCountSketch
 from beam_dpsketch.transforms import ReadReleases, read_releases
 from pipelines import cancelled_flights, top_destinations
 from pipelines.csv_batches import ReadCsvBatches
@@ -141,7 +142,7 @@ def test_top_destinations(runner: str, sample: Sample, tmp_path: Path, capsys: p
     assert names_in(printed) == [each.item for each in released.top_k(3, [*DESTINATIONS, *UNUSED])]
     assert "Protects      all records of any one privacy id\n" in printed
     assert "(norm chosen from the data, privately)" in printed
-    assert released.privacy.norm_spend == AutoNorm().spend
+    assert released.privacy.norm_share == AutoNorm().share
     # Noise may choose any norm; what the release should hold follows from the one that it names.
     check_release(tmp_path / "top", exact_counts(read_table(sample.input), released.privacy.bounds).kept)
 
@@ -239,13 +240,13 @@ def test_exact_counters_are_the_same_on_every_runner(options: tuple[str, ...], s
     with_aircraft = [flight for flight in sample.flights if flight.tailnum not in ("NA", "")]
     changes = cancelled_flights.change_log(read_table(sample.input), "JFK")
     log = cancelled_flights.write_changes(changes, str(tmp_path / "changes.csv"))
-    for build, path, flights, unit in (
+    for build, path, flights, privacy_unit in (
         (counted_destinations, sample.input, with_aircraft, 1),
         (counted_left, log, left(sample), 1 << 16),  # a norm counts in fractions
     ):
         destinations = [flight.dest for flight in flights]
         counters = seen_by_sink(functools.partial(build, path=path), *options, runner=runner)
-        exact = CountSketch(top_destinations.SPEC).accumulate(destinations, [unit] * len(destinations))
+        exact = CountSketch(top_destinations.SPEC).accumulate(destinations, [privacy_unit] * len(destinations))
         assert counters == [exact.counters.tolist()]
 
 
@@ -276,7 +277,7 @@ def test_demo(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def check_who_chose(folder: Path) -> None:
     """The data chose one norm, privately; all other bounds are those that the module names."""
     releases = {name: read_release(str(folder / name.replace(" ", "_"))).privacy for name in demo.BOUNDS}
-    assert {name for name, privacy in releases.items() if privacy.norm_spend} == {"chosen"}
+    assert {name for name, privacy in releases.items() if privacy.norm_share} == {"chosen"}
     del releases["chosen"]
     assert all(privacy.bounds == demo.BOUNDS[name] for name, privacy in releases.items())
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import Interval, ReleasedDyadicCountSketch, TreeSpec
+from beam_dpsketch import Interval, TreeSpec
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.transforms import read_releases
 from pipelines import delay_quantiles, top_sources
 from pipelines.exact import Distribution, exact_delays

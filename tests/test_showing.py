@@ -11,20 +11,20 @@ import pytest
 from beam_dpsketch import (
     AutoNorm,
     FloatDomain,
-    Frequency,
-    Groups,
     Interval,
     KeySelection,
     NormBound,
     PrivacyBudget,
     PrivacySpec,
-    PrivacyUnit,
     ReleaseTerms,
-    SideCounters,
+    SummaryCounts,
+    Thresholding,
     plan,
 )
+from beam_dpsketch.answers.rows import Frequency
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 
-TERMS = ReleaseTerms(PrivacySpec(epsilon=1, delta=1e-7), NormBound(Fraction(7, 2)), unit=PrivacyUnit.PRIVACY_ID)
+TERMS = ReleaseTerms(PrivacySpec(epsilon=1, delta=1e-7), NormBound(Fraction(7, 2)), privacy_unit=PrivacyUnit.PRIVACY_ID)
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ TERMS = ReleaseTerms(PrivacySpec(epsilon=1, delta=1e-7), NormBound(Fraction(7, 2
     [
         AutoNorm(Fraction(1, 3)),
         Frequency("a", 1 / 3, -math.inf, 54334.19999916091),
-        Groups(Fraction(1, 3)),
+        Thresholding(Fraction(1, 3)),
         Interval(1e6 / 3, 59.800000000000004, 2e7 / 3),
         KeySelection(Fraction(1, 3)),
         PrivacyBudget(epsilon=1, delta=1e-6, keys_delta=1e-7),
         PrivacyBudget(epsilon=1, delta=1e-6).remaining,
         PrivacyBudget(epsilon=1, delta=1e-6).spend(share=1 / 3),
-        SideCounters(units=Fraction(1, 3)),
+        SummaryCounts(units=Fraction(1, 3)),
         TERMS,
         plan(FloatDomain(0, 10, 0.1), TERMS, 12345),
     ],

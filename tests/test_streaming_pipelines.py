@@ -13,7 +13,8 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from beam_dpsketch import SketchTimeline, TimelineRow
+from beam_dpsketch import SketchTimeline
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.transforms import read_releases, window_file
 from pipelines.following import appearing
 from pipelines.running import IN_MEMORY, REPLAY
@@ -210,8 +211,8 @@ def test_over_the_horizon_an_aircraft_can_be_protected_in_a_stream_too(
 
 @pytest.mark.parametrize(("days", "norm"), [(1, 1), (8, 1), (64, 9), (364, 52)])
 def test_the_norm_of_an_aircraft_is_that_of_a_departure_in_every_week(days: int, norm: int) -> None:
-    unit = continual_delays.aircraft(continual_delays.Days(0, DAY, days), None, streamed=False)
-    assert unit.bounds.max_norm == norm
+    privacy_unit = continual_delays.aircraft(continual_delays.Days(0, DAY, days), None, streamed=False)
+    assert privacy_unit.bounds.max_norm == norm
 
 
 @pytest.mark.parametrize("wrong", [["--days=1"], ["--window_days=0"], ["--days=7", "--window_days=7"]])

@@ -6,18 +6,14 @@ from typing import Any
 
 from beam_dpsketch import (
     AutoNorm,
-    Changes,
     CountMin,
     CountSketch,
-    Decoded,
-    Difference,
     DyadicCountSketch,
     FloatDomain,
     Horizon,
     IntegerDomain,
     Interval,
     KeySelection,
-    ListedHistogram,
     ListedItems,
     Metric,
     PrivacyId,
@@ -27,21 +23,11 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     Released,
-    ReleasedCountMin,
-    ReleasedCountSketch,
-    ReleasedDyadicCountSketch,
-    ReleasedFrequencies,
-    ReleasedListedItems,
-    ReleasedMetrics,
-    ReleasedRanks,
-    ReleasedSketch,
-    ReleasedStatistics,
     ReleaseTerms,
     SketchSpec,
     SketchTimeline,
     Statistics,
     TextDomain,
-    TimelineRow,
     TimeRange,
     TreeSpec,
     __version__,
@@ -50,6 +36,16 @@ from beam_dpsketch import (
     release,
     transforms,
 )
+from beam_dpsketch.answers.counts import ReleasedListedItems
+from beam_dpsketch.answers.difference import Difference
+from beam_dpsketch.answers.flat import Decoded, ReleasedCountMin, ReleasedCountSketch, ReleasedFrequencies
+from beam_dpsketch.answers.item_answers import Changes
+from beam_dpsketch.answers.metrics import ReleasedMetrics
+from beam_dpsketch.answers.over_time import TimelineRow
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.statistics import ReleasedStatistics
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch, ReleasedRanks
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from beam_dpsketch.transforms import (
     PrivateFrequencies,
     PrivateMetrics,
@@ -68,14 +64,14 @@ DAY = Horizon(start=0, window_size=3600, windows=24)
 def of_found_keys() -> tuple[PrivateFrequencies[tuple[Any, ReleasedSketch]], SelectKeys]:
     """Return transforms whose keys nobody lists."""
     found = KeySelection(1e-8, "city", share=0.25, min_units=10)
-    transform = PrivateFrequencies(SketchSpec(), PRIVACY, unit=PEOPLE, keys=found, item="shop")
-    return transform, SelectKeys(PRIVACY, unit=PEOPLE, keys=KeySelection(1e-8, "city"))
+    transform = PrivateFrequencies(SketchSpec(), PRIVACY, privacy_unit=PEOPLE, keys=found, item="shop")
+    return transform, SelectKeys(PRIVACY, privacy_unit=PEOPLE, keys=KeySelection(1e-8, "city"))
 
 
 def of_people() -> PrivateFrequencies[tuple[Any, ReleasedSketch]]:
     """Return a checked transform, which is of its own type."""
     keys, hours = PublicKeys(["Oslo", "Bern"], "city"), TimeRange(0, 7200)
-    transform = PrivateFrequencies(SketchSpec(), PRIVACY, unit=PEOPLE, keys=keys, item="shop", windows=hours)
+    transform = PrivateFrequencies(SketchSpec(), PRIVACY, privacy_unit=PEOPLE, keys=keys, item="shop", windows=hours)
     return transform.check([{"city": "Bern", "person": "someone", "shop": "a"}])
 
 
@@ -83,26 +79,34 @@ def others() -> list[object]:
     """Return one transform of each other kind, which says what comes out of it."""
     in_hours, by_tree = PrivacyId("person", RecordBounds(10), max_windows=3), Horizon(0, 3600, 24, mechanism="tree")
     number, oslo = FloatDomain(0, 9, 0.1), PublicKeys(["Oslo"])
-    one: PrivateFrequencies[ReleasedSketch] = PrivateFrequencies(ListedItems(["Oslo", 1]), PRIVACY, unit=Record())
-    rows: PrivateFrequencies[TimelineRow] = PrivateFrequencies(SketchSpec(), PRIVACY, windows=DAY, unit=Record())
+    one: PrivateFrequencies[ReleasedSketch] = PrivateFrequencies(
+        ListedItems(["Oslo", 1]), PRIVACY, privacy_unit=Record()
+    )
+    rows: PrivateFrequencies[TimelineRow] = PrivateFrequencies(
+        SketchSpec(), PRIVACY, windows=DAY, privacy_unit=Record()
+    )
     by_key: PrivateFrequencies[tuple[Any, TimelineRow]]
-    by_key = PrivateFrequencies(SketchSpec(), PRIVACY, windows=by_tree, unit=in_hours, keys=oslo)
+    by_key = PrivateFrequencies(SketchSpec(), PRIVACY, windows=by_tree, privacy_unit=in_hours, keys=oslo)
     tree: PrivateQuantiles[ReleasedRanks]
-    tree = PrivateQuantiles(number, PRIVACY, unit=Record(), item="minutes")
+    tree = PrivateQuantiles(number, PRIVACY, privacy_unit=Record(), item="minutes")
     trees: PrivateQuantiles[tuple[Any, ReleasedRanks]]
-    trees = PrivateQuantiles(number, PRIVACY, unit=Record(), keys=oslo)
-    tree_rows: PrivateQuantiles[TimelineRow] = PrivateQuantiles(number, PRIVACY, unit=Record(), windows=DAY)
+    trees = PrivateQuantiles(number, PRIVACY, privacy_unit=Record(), keys=oslo)
+    tree_rows: PrivateQuantiles[TimelineRow] = PrivateQuantiles(number, PRIVACY, privacy_unit=Record(), windows=DAY)
     top: PrivateTopK[TopK]
-    top = PrivateTopK(TextDomain(12), PRIVACY, k=5, unit=Record(max_weight=3), weight=lambda row: row["n"])
-    tops: PrivateTopK[tuple[Any, TopK]] = PrivateTopK(TextDomain(12), PRIVACY, k=5, unit=Record(), keys=oslo)
-    mean: PrivateStatistics[ReleasedStatistics] = PrivateStatistics(number, PRIVACY, unit=Record(), variance=True)
+    top = PrivateTopK(TextDomain(12), PRIVACY, k=5, privacy_unit=Record(max_weight=3), weight=lambda row: row["n"])
+    tops: PrivateTopK[tuple[Any, TopK]] = PrivateTopK(TextDomain(12), PRIVACY, k=5, privacy_unit=Record(), keys=oslo)
+    mean: PrivateStatistics[ReleasedStatistics] = PrivateStatistics(
+        number, PRIVACY, privacy_unit=Record(), variance=True
+    )
     means: PrivateStatistics[tuple[Any, ReleasedStatistics]]
-    means = PrivateStatistics(IntegerDomain(0, 9), PRIVACY, unit=in_hours, keys=oslo, item="minutes")
-    mean_rows: PrivateStatistics[TimelineRow] = PrivateStatistics(number, PRIVACY, unit=Record(), windows=DAY)
+    means = PrivateStatistics(IntegerDomain(0, 9), PRIVACY, privacy_unit=in_hours, keys=oslo, item="minutes")
+    mean_rows: PrivateStatistics[TimelineRow] = PrivateStatistics(number, PRIVACY, privacy_unit=Record(), windows=DAY)
     several = {"hours": Metric(Quantiles(number), "hour", share=0.5), "sums": Metric(Statistics(number), "n", 0.5)}
-    metrics: PrivateMetrics[ReleasedMetrics] = PrivateMetrics(several, PRIVACY, unit=Record())
-    of_keys: PrivateMetrics[tuple[Any, ReleasedMetrics]] = PrivateMetrics(several, PRIVACY, unit=in_hours, keys=oslo)
-    metric_rows: PrivateMetrics[TimelineRow] = PrivateMetrics(several, PRIVACY, unit=Record(), windows=DAY)
+    metrics: PrivateMetrics[ReleasedMetrics] = PrivateMetrics(several, PRIVACY, privacy_unit=Record())
+    of_keys: PrivateMetrics[tuple[Any, ReleasedMetrics]] = PrivateMetrics(
+        several, PRIVACY, privacy_unit=in_hours, keys=oslo
+    )
+    metric_rows: PrivateMetrics[TimelineRow] = PrivateMetrics(several, PRIVACY, privacy_unit=Record(), windows=DAY)
     others = [metrics, of_keys, metric_rows]
     return [one, rows, by_key, tree, trees, tree_rows, top, tops, mean, means, mean_rows, *others]
 
@@ -118,12 +122,12 @@ def of_metrics(released: ReleasedMetrics) -> list[Released]:
 def mistakes() -> list[object]:
     """Say what type checkers find: an unused ignore is an error too."""
     return [
-        PrivateFrequencies(SketchSpec(), PRIVACY, unit="user"),  # type: ignore[call-overload]
-        PrivateFrequencies(SketchSpec(), PRIVACY, unit=Record(), keys=["a"]),  # type: ignore[call-overload]
-        PrivateQuantiles(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[call-overload]
-        PrivateFrequencies(["Oslo"], PRIVACY, unit=Record()),  # type: ignore[call-overload]
-        PrivateTopK(TextDomain(3), PRIVACY, k=1, unit=Record(), windows=DAY),  # type: ignore[call-overload]
-        PrivateStatistics(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[call-overload]
+        PrivateFrequencies(SketchSpec(), PRIVACY, privacy_unit="user"),  # type: ignore[call-overload]
+        PrivateFrequencies(SketchSpec(), PRIVACY, privacy_unit=Record(), keys=["a"]),  # type: ignore[call-overload]
+        PrivateQuantiles(TextDomain(3), PRIVACY, privacy_unit=Record()),  # type: ignore[call-overload]
+        PrivateFrequencies(["Oslo"], PRIVACY, privacy_unit=Record()),  # type: ignore[call-overload]
+        PrivateTopK(TextDomain(3), PRIVACY, k=1, privacy_unit=Record(), windows=DAY),  # type: ignore[call-overload]
+        PrivateStatistics(TextDomain(3), PRIVACY, privacy_unit=Record()),  # type: ignore[call-overload]
         release(CountSketch(SketchSpec()), ReleaseTerms(PRIVACY, AutoNorm())),  # type: ignore[arg-type]
     ]
 

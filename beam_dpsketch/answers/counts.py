@@ -22,8 +22,8 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
-from beam_dpsketch.exact.sketches.listed_items import GroupedHistogram, GroupedItems, ListedHistogram, find_all
-from beam_dpsketch.statement.notes import GroupNote
+from beam_dpsketch.exact.sketches.listed_items import GroupedHistogram, ListedHistogram, ThresholdedItems, find_all
+from beam_dpsketch.statement.notes import ThresholdNote
 from beam_dpsketch.statement.showing import in_words, shown
 
 _MOST_COMPARED = 10_000
@@ -140,7 +140,7 @@ class ReleasedCounts(ReleasedSketch):
     raw_type = GroupedHistogram
 
     def __init__(
-        self, spec: GroupedItems, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0
+        self, spec: ThresholdedItems, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0
     ) -> None:
         super().__init__(spec, counters, privacy, scale_bits)
         if (counters[1:] > counters[:-1]).any():
@@ -162,8 +162,8 @@ class ReleasedCounts(ReleasedSketch):
     def reading(self, confidence: float) -> dict[str, Any]:
         """Export items as text, estimates (float64), the margin and the domain, as in `Released.reading`.
 
-        `keys` are `GroupedItems.short_keys` in hex. The count of an unreleased item is at most `most_unreleased`, or
-        `None` if no bound is known.
+        `keys` are `ThresholdedItems.short_keys` in hex. The count of an unreleased item is at most `most_unreleased`,
+        or `None` if no bound is known.
         """
         most = self._most_unreleased(confidence)
         return {
@@ -236,7 +236,7 @@ class ReleasedCounts(ReleasedSketch):
         return math.inf if self._chosen is None else self._chosen.least_count + self._margin(confidence)
 
     @property
-    def _chosen(self) -> GroupNote | None:
+    def _chosen(self) -> ThresholdNote | None:
         note = self.privacy.keys
         single = note is not None and note.of_items and len(self.privacy.release_ids) == 1
         return note if single else None  # type: ignore[return-value]
@@ -256,7 +256,7 @@ class ReleasedCounts(ReleasedSketch):
         counters = first + np.int64(sign) * second
         order = sorted(range(len(common)), key=lambda place: (-counters[place], common[place]))
         left_out = self.left_out + other.spec.left_out + self.spec.cells + other.spec.cells - 2 * len(common)
-        spec = GroupedItems.of(self.spec.domain, [common[place] for place in order], left_out)
+        spec = ThresholdedItems.of(self.spec.domain, [common[place] for place in order], left_out)
         return ReleasedCounts(spec, counters[order], privacy, bits)
 
     def _check_same_kind(self, other: Released, done: str = "combined") -> None:

@@ -21,7 +21,7 @@ from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.rows import Frequencies, Many, as_list
 from beam_dpsketch.statement.clipping import Clipping
-from beam_dpsketch.statement.side_notes import Interval
+from beam_dpsketch.statement.summary_notes import Interval
 
 
 class Difference(ItemAnswers):

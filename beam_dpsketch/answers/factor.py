@@ -25,7 +25,7 @@ from beam_dpsketch.answers.tree import Fitted, Method, ReleasedRanks, detection_
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
 
 
-class ReleasedFactor(ReleasedRanks):
+class ReleasedFactorization(ReleasedRanks):
     """Ranks released by a square-root factorization. `PrivateQuantiles` makes it.
 
     `counters` are the noisy rows without the bits that noise drowns, because one record changes many rows. The sigma in

@@ -36,14 +36,14 @@ from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_asked, as_list, as_many
 from beam_dpsketch.encodings import decode, encode
-from beam_dpsketch.errors import ArgumentError, ElementsWarning
+from beam_dpsketch.errors import ArgumentError, InputWarning
 from beam_dpsketch.exact.hashing import cells
 from beam_dpsketch.exact.hashing.cells import Places
 from beam_dpsketch.exact.hashing.fingerprints import fingerprints
 from beam_dpsketch.exact.sketches import CountMin, CountSketch
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import WEIGHT
+from beam_dpsketch.privacy.summary_counts import WEIGHT
 from beam_dpsketch.statement.showing import shown
 
 
@@ -149,7 +149,7 @@ def _warn_of_spellings(items: Any) -> None:
     if any(isinstance(item, str) and item != item.strip() for item in listed):
         found.append('some items begin or end with a blank; "a" and "a " are two items')
     for words in found:
-        warnings.warn(words, ElementsWarning, stacklevel=5)
+        warnings.warn(words, InputWarning, stacklevel=5)
 
 
 _STEPS = 1 << 12

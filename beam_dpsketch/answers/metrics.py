@@ -23,7 +23,7 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
     records that count in any metric. `combine` rejects two metrics, because they share a release id.
     """
 
-    name = made_as = "metrics"
+    name = kind = "metrics"
     raw_type: ClassVar[type[JoinedSketches]] = JoinedSketches
 
     @functools.cached_property
@@ -68,5 +68,7 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
 
     def _own_notes(self) -> tuple[Note, ...]:
         return tuple(
-            note._replace(words=f"{name}: {note.words}") for name, each in self.items() for note in each._own_notes()
+            note._replace(message=f"{name}: {note.message}")
+            for name, each in self.items()
+            for note in each._own_notes()
         )

@@ -1,7 +1,7 @@
 """Notes: warnings attached to releases and answers, and the scope of their intervals.
 
-Guarantee: post-processing of noisy numbers and public settings, without privacy cost. The note `at_an_end` appears with
-a probability below 1e-4 for a release of pure noise, or with an ordinary share of values at the range ends.
+Guarantee: post-processing of noisy numbers and public settings, without privacy cost. The note `at_range_end` appears
+with a probability below 1e-4 for a release of pure noise, or with an ordinary share of values at the range ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from beam_dpsketch.answers.estimators.presence import deviations_for
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT
+from beam_dpsketch.privacy.summary_counts import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.showing import interval_words, short, shown
 from beam_dpsketch.words import round_up
@@ -35,11 +35,11 @@ class Note(NamedTuple):
 
     Attributes:
       code: the code for programs, equal in all versions. `docs/beam_yaml.md` lists the codes.
-      words: a sentence for people. Its numbers are noisy or public.
+      message: a sentence for people. Its numbers are noisy or public.
     """
 
     code: str
-    words: str
+    message: str
 
 
 Notes: TypeAlias = tuple[Note, ...]
@@ -104,7 +104,7 @@ def codes(notes: Iterable[Note]) -> str:
 def lines(clipping: Clipping | None, notes: Iterable[Note]) -> str:
     """Format the lines below an answer: its clipping, and each note."""
     told = () if clipping is None else (str(clipping),)
-    return "".join(f"\n{line}" for line in (*told, *(f"note: {note.words}" for note in notes)))
+    return "".join(f"\n{line}" for line in (*told, *(f"note: {note.message}" for note in notes)))
 
 
 def of_emptiness(nothing: str | None) -> Note:
@@ -126,14 +126,14 @@ def of_noise(reach: float, compared: str) -> Notes:
 
 def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
     """Warn about an epsilon with weak protection, and a delta that could expose a privacy unit."""
-    epsilon, delta, found = privacy.shown_epsilon, privacy.delta_of_epsilon, []
+    epsilon, delta, found = privacy.reported_epsilon, privacy.delta_of_epsilon, []
     if LARGE_EPSILON < epsilon < math.inf:
         words = f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g} gives little protection"
         found.append(Note("large_epsilon", f"{words}: {privacy.loss.attack_words}. Use 3 or less if you can."))
     units = privacy.note(UNITS)
     least = 0.0 if units is None else units.interval(0.95).lower
     if delta * least > 1 and len(privacy.release_ids) == 1:  # a unit may occur in several components
-        who = privacy.unit.noun
+        who = privacy.privacy_unit.noun
         words = f"delta = {delta:g} exceeds 1 / (number of {who}s), which is at most 1 / {shown(least)}"
         weak = f"A mechanism that publishes the records of one random {who} would satisfy such a delta"
         found.append(Note("large_delta", f"{words}. {weak}. Use a much smaller one."))
@@ -145,7 +145,7 @@ def of_units(privacy: PrivacyStatement) -> tuple[Note, ...]:
     units, records, lost, size = privacy.note(UNITS), privacy.note(RECORDS), privacy.lost, privacy.bounds.size or 0
     if size >= 2 and not privacy.bounds.has_weights and privacy.bounds.as_dict().get("max_per_item") is None:
         records = records or privacy.note(WEIGHT)  # an id with several records keeps 2 or more
-    if units is None or records is None or privacy.unit.is_one_record or size <= 1:
+    if units is None or records is None or privacy.privacy_unit.is_one_record or size <= 1:
         return ()
     if lost is None or lost.of_run or len(privacy.release_ids) > 1:  # a unit may have more in other keys and windows
         return ()
@@ -183,7 +183,7 @@ def _of_ends(
     found = (np.min(taken, axis=0) > 0) & (taken[-1] > _END_DEVIATIONS * deviation)
     return tuple(
         Note(
-            "at_an_end",
+            "at_range_end",
             f"More than 90 % of the total is at the {side} end of the value range ({short(value)}). Values outside are "
             f"clamped: {domain.doubt}.",
         )
@@ -213,4 +213,4 @@ def of_numbers(domain: Domain, mean: tuple[float, float], variance: float) -> No
     elif middle * (1 - middle) - variance < (1 - _TAKEN) * near * (1 - near):
         where = f"More than 90 % of the total is within {_NEAR:.0%} of the ends of the value range ({first}, {last})"
     told = where and domain.doubt and domain.size >= _LEAST_VALUES
-    return (Note("at_an_end", f"{where}. Values outside are clamped: {domain.doubt}."),) if told else ()
+    return (Note("at_range_end", f"{where}. Values outside are clamped: {domain.doubt}."),) if told else ()

@@ -47,7 +47,7 @@ from beam_dpsketch.statement.release_id import (
     timeline,
 )
 from beam_dpsketch.statement.showing import html_table
-from beam_dpsketch.statement.side_notes import Interval, SideNote
+from beam_dpsketch.statement.summary_notes import Interval, SummaryNote
 
 _MOST = float((1 << 63) - (1 << 10))  # the largest float64 within int64
 
@@ -171,7 +171,7 @@ def make_answer(
     return RELEASED_KINDS[first.kind](first.spec, _to_whole(counters, scale_bits), privacy, scale_bits)
 
 
-def _answer_note(note: SideNote, value: float, variance: float) -> SideNote:
+def _answer_note(note: SummaryNote, value: float, variance: float) -> SummaryNote:
     """Build a summary count for an answer, with fractional records unless the noise drowns them."""
     sigma_squared = _above(variance * float(note.sigma_squared))
     scale_bits = 0 if drowned_bits((sigma_squared,), 4**SCALE_BITS) >= SCALE_BITS else SCALE_BITS

@@ -23,15 +23,15 @@ from beam_dpsketch.answers.estimators.lost_weight import LostWeight
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy.loss.composition import Loss, event_of
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.side_counters import CLIPPED, UNITS, WEIGHT, Uncounted
+from beam_dpsketch.privacy.summary_counts import CLIPPED, UNITS, WEIGHT, Uncounted
 from beam_dpsketch.statement import release_format, statement_text
 from beam_dpsketch.statement.clipping import Clipping, ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote, add_up_lost
 from beam_dpsketch.statement.noisy import unchecked
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, runs, timeline
 from beam_dpsketch.statement.showing import html_table
-from beam_dpsketch.statement.side_notes import add_up
 from beam_dpsketch.statement.stated import Stated
+from beam_dpsketch.statement.summary_notes import add_up
 from beam_dpsketch.words import float_above, round_up
 
 _DEVIATIONS, _BLIND = 4, Uncounted.LATER_WINDOWS | Uncounted.EXCESS_WEIGHT
@@ -72,14 +72,16 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
         weight=removed.estimate,
         at_least_weight=removed.at_least,
         upper_weight=removed.at_most,
-        assumed_cap=math.sqrt(kept.squared_limit) if is_capped and not statement.unit.is_one_record else math.inf,
+        assumed_cap=math.sqrt(kept.squared_limit)
+        if is_capped and not statement.privacy_unit.is_one_record
+        else math.inf,
         clipped_units=removed.units,
         most_clipped_units=removed.most_units,
         least_loss=0.0 if lost is None else float(lost.losses[0]),
         most_units=lost is not None and 2 * _least_units(lost) > most,
     ).limited_to(state.weaker(statement.weakest))
     # A norm's counter measures only scaled contributions, in counted windows.
-    is_blind = lost is None and statement.bounds.as_dict().get("resource_limit") is not None
+    is_blind = lost is None and statement.bounds.as_dict().get("max_distinct_items") is not None
     is_blind = is_blind or bool(statement.uncounted & _BLIND)
     is_silent = found.state is ClippingState.NOT_DETECTED and is_blind
     return found.limited_to(ClippingState.NOT_MEASURED) if is_silent else found
@@ -100,7 +102,7 @@ def _in_words(statement: Stated) -> Clipping:
     words = [words.format(**facts) for flag, words in _UNCOUNTED.items() if flag in dropped]
     if (most := bounds.as_dict().get("max_per_item")) is not None:
         words.append(f"records of a privacy id beyond {most} of an item")
-    units = "records" if statement.unit.is_one_record else "privacy ids"
+    units = "records" if statement.privacy_unit.is_one_record else "privacy ids"
     return Clipping(total=total, units=units, uncounted=(*words,))
 
 
@@ -124,15 +126,15 @@ def _share(part: float, rest: float) -> float:
 class PrivacyStatement(Stated):
     """Guarantee for a release, or for several combined releases.
 
-    Guarantee: for any two inputs that differ by a single `unit` under `relation`, the release is rho-zCDP. With a
-    delta, it is delta-approximate rho-zCDP.
+    Guarantee: for any two inputs that differ by a single `privacy_unit` under `relation`, the release is rho-zCDP. With
+    a delta, it is delta-approximate rho-zCDP.
 
     Attributes:
       rho: the exact zCDP privacy loss, which is epsilon^2 / 2 for Laplace noise.
       sigma_squared_per_level: the exact noise parameter for the counters at each level. A flat sketch has a single
         level. It is sigma^2 for Gaussian noise, and 2 scale^2 for Laplace noise.
       relation: the relation between neighboring inputs.
-      unit: the privacy unit.
+      privacy_unit: the privacy unit.
       bounds: the contribution bounds per unit. Contributions are clipped before they enter the sketch.
       window_count: the most windows (releases) that a unit can reach. rho covers all of them.
       overlapping: the most windows that contain the same record.
@@ -141,14 +143,14 @@ class PrivacyStatement(Stated):
       uncounted: records that are dropped, or values that are clamped, before any count. No number includes them.
       period_micros: the declared period in microseconds, or 0 without a period.
       randomness: the source of the noise.
-      shown_delta: the delta for the reported epsilon. Combinations use the smaller delta.
+      reported_delta: the delta for the reported epsilon. Combinations use the smaller delta.
       release_ids: 48 unique bytes per release: 16 each for its run, its component (key or window), and its noise draw.
       side: noisy summary counts of units, records and weight. rho covers them.
       own_total: the noisy total weight from the counters, or `None` if they do not determine a total.
       lost: the noisy clipping histogram, which rho covers. `None` without a histogram.
       weakest: the weakest clipping state among combined releases.
       of_metric: whether `side` and `lost` cover several metrics, including this release.
-      norm_spend: the share of rho that chose `max_norm`. Combinations use the smaller share. `None` for a given norm.
+      norm_share: the share of rho that chose `max_norm`. Combinations use the smaller share. `None` for a given norm.
       delta: an upper bound, as an exact fraction, for the probability that a unit alone causes any key to be released,
         or any item with grouped counts. 0 if the data choose neither.
       pure: the sum of epsilons for components without delta, as with Laplace noise. 0 without such components.
@@ -185,13 +187,13 @@ class PrivacyStatement(Stated):
 
     def shares_noise_with(self, other: PrivacyStatement) -> bool:
         """Whether both contain the same release, or timeline rows from the same run and key."""
-        if self.unit.over_horizon and {*map(timeline, self.release_ids)} & {*map(timeline, other.release_ids)}:
+        if self.privacy_unit.over_horizon and {*map(timeline, self.release_ids)} & {*map(timeline, other.release_ids)}:
             return True
         return bool(set(self.release_ids) & set(other.release_ids))
 
     def _joined(self, other: PrivacyStatement, loss: Loss) -> PrivacyStatement:
         """Join the statements of two releases with this composed loss."""
-        for name in ("relation", "unit"):
+        for name in ("relation", "privacy_unit"):
             if getattr(self, name) is not getattr(other, name):
                 raise IncompatibleSketchError(
                     f"releases with different {name} cannot be combined: {getattr(self, name).value!r} and "
@@ -211,14 +213,14 @@ class PrivacyStatement(Stated):
             first_windows=self.first_windows or other.first_windows,
             disclosed=self.disclosed | other.disclosed,
             uncounted=self.uncounted | other.uncounted,
-            shown_delta=min(self.shown_delta, other.shown_delta),
+            reported_delta=min(self.reported_delta, other.reported_delta),
             randomness=other.randomness if self.randomness is Randomness.SYSTEM else self.randomness,
             release_ids=self.release_ids + other.release_ids,
             side=add_up(self.side, other.side),
             own_total=None,
             lost=add_up_lost(self.lost, other.lost, runs(self.release_ids), runs(other.release_ids)),
             weakest=self.clipping().state.weaker(other.clipping().state),
-            norm_spend=min(filter(None, (self.norm_spend, other.norm_spend)), default=None),
+            norm_share=min(filter(None, (self.norm_share, other.norm_share)), default=None),
             keys=self.keys if self.keys == other.keys else None,
             over_time=self.over_time if self.over_time == other.over_time else None,
         )
@@ -228,12 +230,12 @@ class PrivacyStatement(Stated):
         bounds = self.bounds.as_dict()
         return {
             "rho": float_above(self.rho),
-            "epsilon": self.shown_epsilon,
+            "epsilon": self.reported_epsilon,
             "delta": self.delta_of_epsilon,
             "attack_accuracy": self.attack_accuracy,
             "sigma_squared": [float(value) for value in self.sigma_squared_per_level],
             "relation": self.relation.name,
-            "unit": self.unit.value,
+            "privacy_unit": self.privacy_unit.value,
             **{name: float(value) if isinstance(value, Fraction) else value for name, value in bounds.items()},
             "window_count": self.window_count,
             "period_seconds": self.period_micros / 1_000_000,
@@ -243,7 +245,7 @@ class PrivacyStatement(Stated):
             "weighted_sums_of_windows" if self.is_row else "side": [note.as_dict() for note in self.side],
             "own_total": None if self.own_total is None else self.own_total.as_dict(),
             "lost": None if self.lost is None else self.lost.as_dict(),
-            "norm_spend": float(self.norm_spend or 0),
+            "norm_share": float(self.norm_share or 0),
             "keys_delta": float_above(self.delta),
             "pure_epsilon": float_above(self.pure),
             "noise": self.noise.value,

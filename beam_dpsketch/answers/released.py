@@ -17,15 +17,15 @@ import numpy as np
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_spending, of_units
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, unpack
-from beam_dpsketch.answers.side_answers import SideAnswers
+from beam_dpsketch.answers.summary_answers import SummaryAnswers
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.exact.sketches import RawSketch, raw_type
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.side_counters import WEIGHT, same_as
+from beam_dpsketch.privacy.summary_counts import WEIGHT, same_as
 from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.showing import html_table
-from beam_dpsketch.statement.side_notes import SideNote
+from beam_dpsketch.statement.summary_notes import SummaryNote
 
 Self = TypeVar("Self", bound="Released")
 
@@ -42,19 +42,19 @@ DRAWERS: dict[str, Callable[..., Any]] = {}
 """Functions that draw a "release" and a "timeline"; `plots`, a higher layer, registers them."""
 
 
-class Released(SideAnswers):
+class Released(SummaryAnswers):
     """A private release. Made by `release()`, `from_bytes()` or a transform, not by hand.
 
     All answers describe the clipped data.
 
     Attributes:
-      made_as: the `kind` in settings that makes such releases.
+      kind: the `kind` in settings that makes such releases.
     """
 
     name: ClassVar[str]
     is_row: ClassVar[bool] = False
     raw_type: ClassVar[type[RawSketch]]
-    made_as: ClassVar[str]
+    kind: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
@@ -134,7 +134,7 @@ class Released(SideAnswers):
         if stated.noise is not Noise.GAUSSIAN:  # the Laplace parameter exceeds the variance
             variance *= float(stated.sigma_squared_per_level[-1]) / self._drawn_variance(-1)
             bits = self._scale_bits if self._spec.is_histogram else None
-        return dataclasses.replace(stated, own_total=SideNote.of_sum(names, stated.noise, estimate, variance, bits))
+        return dataclasses.replace(stated, own_total=SummaryNote.of_sum(names, stated.noise, estimate, variance, bits))
 
     def _own_total(self) -> tuple[float, float]:
         """Sum the counters to the total weight, with its variance, if the spec has `total_cells`."""
@@ -221,7 +221,7 @@ class Released(SideAnswers):
 
     def _repr_html_(self) -> str:
         holds = [] if self._holds is None else [("holds", self._holds)]
-        told = [("clipping", self._clipping.sentence), *(("note", note.words) for note in self.notes)]
+        told = [("clipping", self._clipping.sentence), *(("note", note.message) for note in self.notes)]
         rows = [("size", self._size), *holds, *told, ("privacy", self.privacy)]
         return html_table(rows, caption=type(self).__name__)
 

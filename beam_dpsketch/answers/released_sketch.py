@@ -19,7 +19,7 @@ from beam_dpsketch.answers.rows import Frequencies, Many
 from beam_dpsketch.errors import ArgumentTypeError, IncompatibleSketchError
 from beam_dpsketch.statement.clipping import weakest
 from beam_dpsketch.statement.showing import shown
-from beam_dpsketch.statement.side_notes import Interval
+from beam_dpsketch.statement.summary_notes import Interval
 
 _USELESS_SHARE = 0.2
 
@@ -33,7 +33,7 @@ class ReleasedSketch(Released, ItemAnswers):
     items, for trees on the finest level.
     """
 
-    made_as: ClassVar[str] = "frequencies"
+    kind: ClassVar[str] = "frequencies"
     _usual_picture: ClassVar[str] = "top_k"
 
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:

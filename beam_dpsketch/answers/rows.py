@@ -20,7 +20,7 @@ from beam_dpsketch.answers.notes import UNKNOWN, Basis, Note, lines
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.statement.clipping import Clipping, WithClipping
 from beam_dpsketch.statement.showing import html_table, short
-from beam_dpsketch.statement.side_notes import Interval
+from beam_dpsketch.statement.summary_notes import Interval
 from beam_dpsketch.words import shown_plainly
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.sketches.statistics import NumberSums, floats_around
 from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.showing import within
-from beam_dpsketch.statement.side_notes import Interval
+from beam_dpsketch.statement.summary_notes import Interval
 from beam_dpsketch.words import shown_plainly
 
 Ends = tuple[float, float, float]
@@ -108,7 +108,7 @@ def _within(found: Ends, high: float) -> Ends | None:
 
 _USELESS_SHARE, _SURE, _WRAPPED = 0.5, 1 - 1e-4, 1 - 1e-12
 CANNOT_TELL = Note(
-    "cannot_tell",
+    "too_few_records",
     "Too few records (or more than the counters can represent) for a mean or a variance: any value in the interval is "
     "possible.",
 )
@@ -147,7 +147,7 @@ class ReleasedStatistics(Released):
     The statement reports the noise per sum in records, relative to the change that a record causes in all sums.
     """
 
-    name = made_as = "statistics"
+    name = kind = "statistics"
     raw_type: ClassVar[type[NumberSums]] = NumberSums
 
     def count(self, confidence: float = 0.95) -> Interval:

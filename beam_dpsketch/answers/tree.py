@@ -40,7 +40,7 @@ from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.sketches.trees import DyadicCountSketch
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.showing import shown
-from beam_dpsketch.statement.side_notes import Interval
+from beam_dpsketch.statement.summary_notes import Interval
 
 
 def positions_of(domain: Domain, **argument: Any) -> tuple[np.ndarray, bool]:
@@ -64,15 +64,15 @@ def ends_of(domain: Domain, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray
     return lows, highs, is_one_low and is_one_high
 
 
-def shares_of(shares: Any) -> tuple[np.ndarray, bool]:
+def shares_of(q: Any) -> tuple[np.ndarray, bool]:
     """Convert shares to an array, with a flag for a single share. Reject shares outside [0, 1]."""
-    many, single = as_many(shares)
+    many, single = as_many(q)
     try:
         wanted = np.asarray(many, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ArgumentTypeError("shares", "must be numbers from 0 to 1, as 0.5 for the median", "E004") from None
+        raise ArgumentTypeError("q", "must be numbers from 0 to 1, as 0.5 for the median", "E004") from None
     if not ((wanted >= 0) & (wanted <= 1)).all():
-        raise ArgumentError("shares", "must be between 0 and 1: 0.95 stands for 95 %", "E003")
+        raise ArgumentError("q", "must be between 0 and 1. For the 95th percentile, pass 0.95", "E003")
     return wanted, single
 
 
@@ -106,7 +106,7 @@ class ReleasedRanks(ReleasedSketch):
     Only trees have several `method`s. Other releases have only "chosen".
     """
 
-    made_as = "quantiles"
+    kind = "quantiles"
     _usual_picture = "cdf"
     _known_total: float | None = None
 
@@ -182,29 +182,29 @@ class ReleasedRanks(ReleasedSketch):
         return as_asked(self._intervals(self._ranks.share_bounds(positions, confidence), confidence), single)
 
     @overload
-    def quantile(self, shares: float, *, method: Method = ...) -> Any: ...
+    def quantile(self, q: float, *, method: Method = ...) -> Any: ...
     @overload
-    def quantile(self, shares: Many, *, method: Method = ...) -> list[Any]: ...
-    def quantile(self, shares: Any, *, method: Method = "chosen") -> Any:
-        """Find the smallest value whose rank is at least share * total, for each share in [0, 1].
+    def quantile(self, q: Many, *, method: Method = ...) -> list[Any]: ...
+    def quantile(self, q: Any, *, method: Method = "chosen") -> Any:
+        """Find the smallest value whose rank is at least share * total, for each share `q` in [0, 1].
 
         An empty release answers too, from noise: `quantile_interval` shows the margin of error.
         """
-        wanted, single = shares_of(shares)
+        wanted, single = shares_of(q)
         tree = self._fitted_by(method)
         return as_asked(self.spec.domain.values(tree.position(wanted * tree.total)), single)
 
     @overload
-    def quantile_interval(self, shares: float, confidence: float = ...) -> Interval: ...
+    def quantile_interval(self, q: float, confidence: float = ...) -> Interval: ...
     @overload
-    def quantile_interval(self, shares: Many, confidence: float = ...) -> Intervals: ...
-    def quantile_interval(self, shares: Any, confidence: float = 0.95) -> Any:
+    def quantile_interval(self, q: Many, confidence: float = ...) -> Intervals: ...
+    def quantile_interval(self, q: Any, confidence: float = 0.95) -> Any:
         """Estimate quantiles with bounds, each with about the given confidence.
 
         The bounds contain the quantiles of the clipped data. Because clipping reduces the contributions from ids with
         most records, ids with few records have more influence than in the raw data.
         """
-        wanted, single = shares_of(shares)
+        wanted, single = shares_of(q)
         bounds = self._ranks.position_bounds(wanted, confidence)
         return as_asked(self._intervals(map(self.spec.domain.values, bounds), confidence), single)
 

@@ -78,9 +78,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _nearest_option(name: str, known: Iterable[str]) -> str:
-    """Suggest the nearest option. Dashes are ignored, because all options share them."""
-    near = nearest(name.lstrip("-").replace("_", "-"), (each.lstrip("-") for each in known))
-    return "" if near is None else f"; did you mean '--{near}'?"
+    """Suggest the nearest option. Leading dashes are ignored, because all options share them."""
+    near = nearest(_as_setting(name), map(_as_setting, known))
+    return "" if near is None else f"; did you mean '--{near.replace('_', '-')}'?"
+
+
+def _as_setting(option: str) -> str:
+    return option.lstrip("-").replace("-", "_")
 
 
 def start() -> int:

@@ -42,7 +42,7 @@ class _Option(NamedTuple):
         form: dict[str, Any] = {"metavar": self.option.metavar}
         if isinstance(self.entry.form, Form) and self.entry.form.shape is bool:
             form = {"action": "store_true", "default": None}
-        elif self.name == "unit":
+        elif self.name == "privacy_unit":
             form = {"choices": [self.option.metavar]}
         group.add_argument(_spelled(self.name), **form, help=(self.option.help or self._words()).replace("%", "%%"))
 
@@ -67,7 +67,7 @@ def _by_name(found: Iterable[_Option]) -> dict[str, _Option]:
     known: dict[str, _Option] = {}
     for option in found:
         several = option.name in known
-        known[option.name] = option._replace(path=f"unit.*.{option.name}", excludes=()) if several else option
+        known[option.name] = option._replace(path=f"privacy_unit.*.{option.name}", excludes=()) if several else option
     return known
 
 
@@ -82,13 +82,13 @@ _MISSING = {
     "privacy": "--epsilon and --delta are missing, or --rho: what the release may spend",
     "privacy.ledger": "--ledger is missing next to --account: the ledger that pays, a file or a URL of PostgreSQL",
     "privacy.account": "--account is missing next to --ledger: the account that pays",
-    "unit": "--privacy-id is missing: the column that says whose a record is; or take --unit record",
-    "unit.bounds": "--max-norm is missing: how many records of one item of an id count in full",
+    "privacy_unit": "--privacy-id is missing: the column that says whose a record is; or take --privacy-unit record",
+    "privacy_unit.bounds": "--max-norm is missing: how many records of one item of an id count in full",
     "domain": "--domain is missing: which values there can be, as '{type: integer, low: 0, high: 99}'",
     "k": "--k is missing: how many values are wanted",
-    "unit.*.max_weight": "--max-weight is missing next to --weight: the largest weight of a record",
-    "unit.records.max_keys": "--max-keys is missing next to --key, or to text: in how many of them an id counts",
-    "unit.norm.max_keys": "--max-keys is missing next to --select-keys: for how many keys an id votes",
+    "privacy_unit.*.max_weight": "--max-weight is missing next to --weight: the largest weight of a record",
+    "privacy_unit.records.max_keys": "--max-keys is missing next to --key, or to text: in how many an id counts",
+    "privacy_unit.norm.max_keys": "--max-keys is missing next to --select-keys: for how many keys an id votes",
     "windows.start": "--start is missing: when the first window opens, as 2024-01-01",
     "windows.end": "--end is missing: when the last window closes, as 2024-02-01",
     "time": "--start and --end are missing next to --time: all windows between are released, with data or without",
@@ -139,7 +139,8 @@ def merged(settings: Settings, arguments: argparse.Namespace) -> Settings:
         if any(f"{other.path}.".startswith(f"{path}.") for path in one.excludes):
             raise UsageError(f"{_spelled(one.name)} and {_spelled(other.name)} exclude each other")
     settings = plain(settings, "")
-    given.sort(key=lambda each: ("*" in each.path, each.name != "unit"))  # options that choose a block come first
+    # options that choose a block come first
+    given.sort(key=lambda each: ("*" in each.path, each.name != "privacy_unit"))
     for option in given:
         value = getattr(arguments, option.name)
         for path in option.excludes:
@@ -151,24 +152,26 @@ def merged(settings: Settings, arguments: argparse.Namespace) -> Settings:
 
 
 def _setting(option: _Option, value: Any, settings: Settings) -> tuple[str, Any]:
-    if option.name == "unit":
-        found = settings.get("unit")
-        return "unit", {"record": found["record"]} if isinstance(found, dict) and "record" in found else "record"
+    if option.name == "privacy_unit":
+        found = settings.get("privacy_unit")
+        if isinstance(found, dict) and "record" in found:
+            return option.name, {"record": found["record"]}
+        return option.name, "record"
     if option.name == "max_norm" and value == "auto":
-        return "unit.norm", "auto"
+        return "privacy_unit.norm", "auto"
     if option.name == "public_keys":
         return option.path, read_lines(value, "--public-keys")
     if "*" in option.path:
         bound = _bound(settings, option)
-        return f"unit.{bound}.{option.name}", value
+        return f"privacy_unit.{bound}.{option.name}", value
     return option.path, value
 
 
 def _bound(settings: Settings, option: _Option) -> str:
     """Name of the block that contains the bounds."""
-    unit = _block(settings, ["unit"], option)
-    inner = next((name for name in ("record", "records", "norm") if name in unit), "norm")
-    if inner == "norm" and "auto" in _block(settings, ["unit", "norm"], option):
+    privacy_unit = _block(settings, ["privacy_unit"], option)
+    inner = next((name for name in ("record", "records", "norm") if name in privacy_unit), "norm")
+    if inner == "norm" and "auto" in _block(settings, ["privacy_unit", "norm"], option):
         return "norm.auto"
     return inner
 
@@ -213,17 +216,17 @@ def _in_words_of_options(error: RefusalError, given: Mapping[str, str], argument
 
 def _missing(path: str, given: Mapping[str, str], kind: str | None) -> str | None:
     """Name the missing options for a missing setting, if there is no file."""
-    bounds = _MISSING["unit.bounds"] + "; or auto" * (kind == "frequencies")
-    if path == "unit" and "unit.privacy_id" in given:
+    bounds = _MISSING["privacy_unit.bounds"] + "; or auto" * (kind == "frequencies")
+    if path == "privacy_unit" and "privacy_unit.privacy_id" in given:
         return bounds
-    if path == "unit" and not any(each.startswith("unit.") for each in given):
-        return f"{_MISSING['unit']}; {bounds}"
+    if path == "privacy_unit" and not any(each.startswith("privacy_unit.") for each in given):
+        return f"{_MISSING['privacy_unit']}; {bounds}"
     if path == "domain" and kind == "top_k":
         return f"{_MISSING['domain']}, or '{{type: text, max_bytes: 16}}'"
     if path == "keys" and given.keys() & {"keys.public", "keys.select.delta", "keys.assume_public"}:
         return None  # refused, not missing
-    of_bounds = path.startswith("unit.") and path.endswith(".max_weight")
-    return _MISSING.get("unit.*.max_weight" if of_bounds else path)
+    of_bounds = path.startswith("privacy_unit.") and path.endswith(".max_weight")
+    return _MISSING.get("privacy_unit.*.max_weight" if of_bounds else path)
 
 
 def _covering(path: str, known: Iterable[str]) -> str:

@@ -77,7 +77,7 @@ def say_notes(found: Iterable[tuple[str, Clipping, Iterable[Note]]]) -> None:
     """Write each distinct clipping line and note to stderr, with the title of its first release."""
     said: dict[tuple[str, str], list[str]] = {}
     for title, clipping, notes in found:
-        for words in (("", str(clipping)), *(("note: ", each.words) for each in notes)):
+        for words in (("", str(clipping)), *(("note: ", each.message) for each in notes)):
             said.setdefault(words, []).append(title)
     for (start, line), (first, *others) in said.items():
         note(f"{start}{first}{f' and {len(others)} more' if others else ''}: {line}")

@@ -63,7 +63,7 @@ def check(arguments: argparse.Namespace) -> int:
             if arguments.against is not None:
                 _check_against(declared, arguments.against, f"{path} against {arguments.against}")
             write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
-            for words in declared.terms.foolish():
+            for words in declared.terms.warnings():
                 note(f"{path}: warning: {words}")
         except (RefusalError, OSError) as error:
             note(_said(path, error))
@@ -86,7 +86,7 @@ def in_words(declared: ReleaseSpec) -> str:
     weight = "" if declared.weight is None else f", weighted by {declared.weight}"
     whose = "" if declared.privacy_id is None else f" (in {declared.privacy_id.field})"
     return (
-        f"{counted}{weight}{_keys(declared)}{_windows(declared)}; protected: {terms.unit.value}{whose}; "
+        f"{counted}{weight}{_keys(declared)}{_windows(declared)}; protected: {terms.privacy_unit.value}{whose}; "
         f"contribution: {terms.asked.words(terms)}; {loss_in_words(terms)}"
     )
 
@@ -114,13 +114,13 @@ def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
             declared.reader.read_batch(rows, declared.sketch_input, tally)
             limit = declared.privacy_id
             if limit is not None and limit.bounds.size != 1 and _MANY <= len(rows) == len(pc.unique(rows[limit.field])):
-                note(f"{title}: privacy_id {limit.field!r}: {ONE_RECORD_EACH.words}")
+                note(f"{title}: privacy_id {limit.field!r}: {ONE_RECORD_EACH.message}")
             if declared.time is not None:
                 [*windows_of(declared, plan_of_table(declared)).rows(rows, tally)]
         tally.refuse(drops=declared.unreadable == "drop", is_whole=next(parts, None) is None)
     except (UsageError, ValueError, TypeError) as error:
         raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
-    for words in tally.told(is_signed=declared.unit.bounds.signed):
+    for words in tally.told(is_signed=declared.privacy_unit.bounds.signed):
         note(f"{title}: {words}")
 
 
@@ -131,13 +131,13 @@ def declare_plan(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `plan`."""
     add_settings_options(parser)
     parser.add_argument(
-        "--n",
+        "--records",
         type=read_whole(1, _MAX_N, "a whole number from 1 to 2**50, as 1000000 or 1e6"),
         metavar="N",
         help="about how many records count in one release, as 1e6; with weights, their total weight; of one key",
     )
     parser.add_argument(
-        "--wanted-error",
+        "--target-error",
         type=read_open_share,
         default=0.01,
         metavar="E",
@@ -148,7 +148,7 @@ def declare_plan(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         type=read_real,
         metavar=("MEDIAN", "P99"),
-        help="of quantiles, about the median and the 99 %% point of the values; adds errors of values, with --n",
+        help="of quantiles, about the median and the 99 %% point of the values; adds errors of values, with --records",
     )
     parser.add_argument(
         "--quantile",
@@ -167,8 +167,8 @@ def plan(arguments: argparse.Namespace) -> int:
     with in_words_of(UsageError, ValueError, ArithmeticError):
         planned = plan_release(
             declared,
-            arguments.n,
-            wanted_error=arguments.wanted_error,
+            arguments.records,
+            target_error=arguments.target_error,
             typical=arguments.typical,
             quantiles=arguments.quantile,
         )
@@ -209,7 +209,7 @@ def show_answers(arguments: argparse.Namespace) -> int:
     declared = read_config(arguments)
     with said_warnings(), in_words_of(UsageError, ValueError, TypeError):
         found = open_files(arguments.files, declared, _say_nothing, note)
-        for words in declared.terms.foolish():
+        for words in declared.terms.warnings():
             note(f"warning: {words}")
         rehearsed = rehearse(found.table, declared, k=arguments.show, quantiles=arguments.quantile)
     return print_text(rehearsed, arguments)

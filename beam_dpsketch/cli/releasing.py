@@ -93,7 +93,7 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
         _note_unfinished(paths)
         found = open_files(arguments.files, declared, Progress(asked=arguments.progress), note)
         refuse_input(arguments.output, found.paths)
-        for words in declared.terms.foolish():
+        for words in declared.terms.warnings():
             note(f"warning: {words}")
         note(f"releasing {in_words(declared)}")
         released = release_frame(found.table, declared)

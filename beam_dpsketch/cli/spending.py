@@ -63,7 +63,7 @@ def show_spent(arguments: argparse.Namespace) -> int:
 
 
 def _spent_row(spent: Spent, delta: float | None) -> dict[str, Any]:
-    epsilon, delta = spent.loss.shown(spent.shown_delta) if delta is None else (spent.epsilon(delta), delta)
+    epsilon, delta = spent.loss.shown(spent.reported_delta) if delta is None else (spent.epsilon(delta), delta)
     return {
         "releases": spent.release_count,
         "runs": spent.run_count,
@@ -73,7 +73,7 @@ def _spent_row(spent: Spent, delta: float | None) -> dict[str, Any]:
         "attack_accuracy": round_up(spent.loss.attack_accuracy, 3),
         "keys_delta": rounded_delta(spent.lost),
         "relation": spent.relation.name,
-        "protected": spent.unit.value,
+        "protected": spent.privacy_unit.value,
         "period_seconds": spent.period_micros / 1_000_000 or None,
     }
 
@@ -104,7 +104,9 @@ def _declare_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delta", metavar="D", type=_number, help="next to epsilon; without it, pure releases alone")
     parser.add_argument("--rho", metavar="R", type=_number, help="in place of epsilon")
     parser.add_argument("--period", choices=[*PERIODS], default="none", help="when the limit begins anew (none)")
-    parser.add_argument("--unit", choices=[*ACCOUNT_UNITS], default="privacy_id", help="what is protected (privacy_id)")
+    parser.add_argument(
+        "--privacy-unit", choices=[*ACCOUNT_UNITS], default="privacy_id", help="what is protected (privacy_id)"
+    )
     parser.add_argument("--relation", choices=[*_RELATIONS], default="add_or_remove_one", help="(add_or_remove_one)")
     parser.add_argument("--data-set", metavar="TEXT", default="", help="what the releases are made of, in free words")
     parser.add_argument("--who", metavar="TEXT", help="who adds it (the user)")
@@ -117,7 +119,7 @@ def _create(ledger: Ledger, arguments: argparse.Namespace) -> None:
         name=arguments.account,
         limit=LossLimit(rho=arguments.rho, epsilon=arguments.epsilon, delta=arguments.delta),
         data_set=arguments.data_set,
-        unit=arguments.unit,
+        privacy_unit=arguments.privacy_unit,
         relation=_RELATIONS[arguments.relation],
         period=arguments.period,
     )
@@ -251,7 +253,7 @@ def _balance(each: Balance) -> dict[str, Any]:
         "left_for_one": account.limit.left_words(each.spent),
         "payments": each.payments,
         "written_off": each.written_off,
-        "protected": ACCOUNT_UNITS[account.unit][0].value,
+        "protected": ACCOUNT_UNITS[account.privacy_unit][0].value,
         "relation": account.relation.name,
         "renewed": None if account.period == "none" else f"each {account.period}",
         "data_set": account.data_set or None,

@@ -266,7 +266,7 @@ def _row(what: dict[str, Any], statement: PrivacyStatement, released: Any) -> di
         **what,
         **shown_losses(statement),
         "relation": statement.relation.name,
-        "protected": statement.unit.value,
+        "protected": statement.privacy_unit.value,
         "holds": None if released is None else released._holds,
         **({} if released is None else released.clipping().columns()),
         "notes": "" if released is None else codes(released.notes),
@@ -278,7 +278,7 @@ def shown_losses(statement: PrivacyStatement) -> dict[str, Any]:
     """List the privacy losses of a statement, rounded up. `keys_delta` is `None` if it is 0."""
     return {
         "rho": round_up(statement.rho, RHO_DIGITS),
-        "epsilon": rounded_epsilon(statement.shown_epsilon),
+        "epsilon": rounded_epsilon(statement.reported_epsilon),
         "delta": round_up(statement.delta_of_epsilon, DELTA_DIGITS),
         "keys_delta": rounded_delta(statement.delta),
     }

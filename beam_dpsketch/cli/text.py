@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config.forms import read_number
 from beam_dpsketch.config.forms import read_whole as read_whole_number
-from beam_dpsketch.errors import SHELL, ElementsWarning, OneCodeError, RefusalError, UsageError
+from beam_dpsketch.errors import SHELL, InputWarning, OneCodeError, RefusalError, UsageError
 from beam_dpsketch.exact.domains.timestamps import BLANKS
 from beam_dpsketch.statement.showing import in_words, plain, printable
 
@@ -59,7 +59,7 @@ def said_warnings() -> Iterator[None]:
     """Print input warnings as notes at the end, instead of Python's format. Hide other warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
-        warnings.simplefilter("always", ElementsWarning)
+        warnings.simplefilter("always", InputWarning)
         yield
     for warning in caught:
         note(warning.message)

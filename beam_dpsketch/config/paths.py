@@ -29,12 +29,12 @@ def unknown(path: str, name: str, known: Iterable[str]) -> ConfigError:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Find the most similar known name, if any is similar."""
-    return _validate.nearest(name[:_MAX_SHOWN], known)
+    """Find the new name of a renamed setting, or the most similar known name, if any is similar."""
+    return _validate.nearest_setting(name[:_MAX_SHOWN], known)
 
 
 def hint_of(name: str, known: Iterable[str], others: Mapping[str, str] | None = None) -> str:
-    """Suggest a known name: a synonym from `others`, or the nearest name. Empty if there is none."""
+    """Suggest a known name: a synonym from `others`, its new name, or the nearest name. Empty if there is none."""
     return _validate.did_you_mean((others or {}).get(name.lower()) or nearest(name, known))
 
 

@@ -22,7 +22,7 @@ MAX_DEPTH_OF_BLOCKS = 16
 MAX_VALUES = MAX_ITEMS + (1 << 16)
 _MAX_NUMBER = 1 << 64
 _OF_BEAM_YAML = ("__line__", "__uuid__")
-_TWO_MEANINGS = re.compile(r"(.*\.)?side_counters(\.\w+)?")
+_TWO_MEANINGS = re.compile(r"(.*\.)?summary_counts(\.\w+)?")
 _BARE_NAME = re.compile(r"\s*\w+\s*")
 _TOO_DEEP = "blocks are nested too deeply"
 

@@ -33,20 +33,20 @@ from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.exact.sketches.trees import TreeSpec
 from beam_dpsketch.ledger.ledger import payer_of
 from beam_dpsketch.planning.kinds import KINDS
-from beam_dpsketch.planning.kinds.grouped_counts import Groups, top_k
 from beam_dpsketch.planning.kinds.layouts import with_factor
 from beam_dpsketch.planning.kinds.metrics import Metric
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, search_over_time
+from beam_dpsketch.planning.kinds.thresholded_counts import Thresholding, top_k
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
-from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.privacy.summary_counts import SummaryCounts
 
 _USE = "give epsilon and delta, as epsilon: 2 and delta: 1.0e-6, or rho"
 _SHARE, _LEDGER = "share: 1/4 and of: {epsilon: 2, delta: 1.0e-6}", "ledger: spent.db and account: visits"
-_WHOM = "give privacy_id, the field that says whose a record is; or take unit: record, which protects no person"
+_WHOM = "give privacy_id, the field that says whose a record is; or take privacy_unit: record, which protects no person"
 _HOW_MUCH = "give norm, as norm: {max_norm: 10} or norm: auto; or records"
-_ALONE = "not a setting of unit: {record: ...}; put max_weight and signed into record, or take privacy_id"
+_ALONE = "not a setting of privacy_unit: {record: ...}; put max_weight and signed into record, or take privacy_id"
 _WHICH = (
     "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
     "are in; or assume_public: true, if the keys in the data may be published"
@@ -55,7 +55,7 @@ _TYPES = read_choice({kind.type_name: kind for kind in DOMAINS})
 _LEVELS = table.TREE_BLOCK.only(("levels", "seed", "hash_version"))
 _ACCURACY = table.SPEC_BLOCK.without("depth", "width", "hash_version")
 _LAYOUTS: Mapping[str, Callable[..., Any]] = {
-    "factor": with_factor,
+    "factorization": with_factor,
     "histogram": TreeSpec.histogram,
     "tree": TreeSpec.for_memory,
 }
@@ -71,7 +71,7 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
     Raises:
       ConfigError: a setting is unknown, missing, out of range, has another type, or conflicts with the others.
 
-    >>> settings = "{kind: frequencies, item: city, privacy: {rho: 1}, unit: record}"
+    >>> settings = "{kind: frequencies, item: city, privacy: {rho: 1}, privacy_unit: record}"
     >>> str(read_release(settings).plan()).split(":")[0]
     'count_sketch'
     """
@@ -82,7 +82,7 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
     own = [name for name, entry in table.RELEASE_BLOCK.entries.items() if entry.kinds]
     counted = {name: given.pop(name) for name in own if name in given}
     count = _read_count(kind, counted, path)
-    return make(path, _declare, {"count": count, **given}, places_of_arguments(given["unit"], path))
+    return make(path, _declare, {"count": count, **given}, places_of_arguments(given["privacy_unit"], path))
 
 
 def _read_settings(written: Any, path: str) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
     if (layout := given.pop("layout", None)) is not None:
         given["domain"] = make(path, _LAYOUTS[layout], {"domain": given["domain"]})
     if kind == "frequencies":
-        return ItemFrequencies(given.get("items") or given.get("spec", SketchSpec()))
+        return ItemFrequencies(given.get("listed_items") or given.get("spec", SketchSpec()))
     return make(path, top_k if kind == "top_k" else KINDS[kind], given)
 
 
@@ -151,12 +151,12 @@ def _declare(**given: Any) -> ReleaseSpec:
 
 def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
     """Map arguments to their settings paths, for errors about conflicts."""
-    unit = join(path, "unit")
-    inner = join(unit, "record" if isinstance(of, Record) else "norm" if of.bounds.has_norm else "records")
+    privacy_unit = join(path, "privacy_unit")
+    inner = join(privacy_unit, "record" if isinstance(of, Record) else "norm" if of.bounds.has_norm else "records")
     names = ("max_norm", "max_weight", "max_keys", "signed")
     return {
-        **{name: join(unit, name) for name in ("max_windows", "period")},
-        "window_count": join(unit, "max_windows"),
+        **{name: join(privacy_unit, name) for name in ("max_windows", "period")},
+        "window_count": join(privacy_unit, "max_windows"),
         **{name: join(inner, name) for name in names},
         "bounds.max_keys": join(inner, "max_keys"),
         "bounds": inner,
@@ -168,9 +168,9 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
     }
 
 
-def read_side_counters(settings: Any, path: str = "side_counters") -> SideCounters | None:
+def read_summary_counts(settings: Any, path: str = "summary_counts") -> SummaryCounts | None:
     """Read budget shares for the summary counts, or `None` for the word `none`."""
-    return None if settings == "none" else make(path, SideCounters, read_block(settings, path, table.SIDE_BLOCK))
+    return None if settings == "none" else make(path, SummaryCounts, read_block(settings, path, table.SIDE_BLOCK))
 
 
 def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
@@ -182,14 +182,14 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
     >>> read_privacy({"share": "1/4", "of": {"rho": 0.2}}).rho
     Fraction(1, 20)
     """
-    given = read_block(settings, path, table.PRIVACY_BLOCK, of=_read_budget, side_counters=read_side_counters)
+    given = read_block(settings, path, table.PRIVACY_BLOCK, of=_read_budget, summary_counts=read_summary_counts)
     paying: dict[str, Any] = {name: given.pop(name) for name in ("ledger", "account") if name in given}
     if "share" not in given and "of" not in given:
         spent = _read_whole(given, path)
     else:
-        refuse_others(given, path, ("share", "of", "side_counters"), "not a setting next to share; put it into of")
+        refuse_others(given, path, ("share", "of", "summary_counts"), "not a setting next to share; put it into of")
         share, whole = (_take(given, name, path, _SHARE) for name in ("share", "of"))
-        spent = whole.share(share, given.get("side_counters", whole.side_counters))
+        spent = whole.share(share, given.get("summary_counts", whole.summary_counts))
     if not paying:
         return spent
     ledger, account = (_take(paying, name, path, _LEDGER) for name in ("ledger", "account"))
@@ -228,7 +228,7 @@ def read_records(settings: Any, path: str = "records") -> RecordBounds:
     return make(path, RecordBounds, read_block(settings, path, table.RECORDS_BLOCK))
 
 
-def read_unit(settings: Any, path: str = "unit") -> Unit:
+def read_privacy_unit(settings: Any, path: str = "privacy_unit") -> Unit:
     """Read the privacy unit: `record`, `{record: {...}}`, or a privacy id with `norm` or `records`."""
     given = plain(settings, path)
     if given == "record":
@@ -311,7 +311,7 @@ def read_spec(settings: Any, path: str = "spec") -> SketchSpec:
     return make(path, SketchSpec.for_accuracy, given)
 
 
-def read_items(settings: Any, path: str = "items") -> ListedItems:
+def read_listed_items(settings: Any, path: str = "listed_items") -> ListedItems:
     """Read the listed items, which have exact counters."""
     return make(path, ListedItems, {"items": ITEMS_FORM.read(settings, path)}, {"items": path})
 
@@ -341,22 +341,22 @@ def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = 
     return make(path, functools.partial(TreeSpec.for_memory, domain), given)
 
 
-def read_method(settings: Any, path: str = "method") -> Groups:
-    """Read the method of a top-K list: `groups`, or `{groups: {delta: 1.0e-8}}`."""
-    method: Groups = read_block({"groups": {}} if settings == "groups" else settings, path, table.METHOD_BLOCK)[
-        "groups"
-    ]
+def read_method(settings: Any, path: str = "method") -> Thresholding:
+    """Read the method of a top-K list: `threshold`, or `{threshold: {delta: 1.0e-8}}`."""
+    method: Thresholding = read_block(
+        {"threshold": {}} if settings == "threshold" else settings, path, table.METHOD_BLOCK
+    )["threshold"]
     return method
 
 
 _READERS: Mapping[str, Reader] = {
     "privacy": read_privacy,
-    "unit": read_unit,
+    "privacy_unit": read_privacy_unit,
     "keys": read_keys,
     "windows": read_windows,
     "time": read_time,
     "spec": read_spec,
-    "items": read_items,
+    "listed_items": read_listed_items,
     "domain": read_domain,
     "tree": lambda value, path: value,
     "method": read_method,

@@ -47,13 +47,13 @@ from beam_dpsketch.exact.sketches.spec import FLAT_KINDS as SKETCHES
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.exact.sketches.trees import LEVEL_KINDS, Level, TreeSpec
 from beam_dpsketch.planning.kinds import ALIASES, KINDS
-from beam_dpsketch.planning.kinds.grouped_counts import Groups
+from beam_dpsketch.planning.kinds.thresholded_counts import Thresholding
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation, RecordBounds
 from beam_dpsketch.privacy.noise.laws import NOISES
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES, AutoNorm, NormBound
 from beam_dpsketch.privacy.selection import METHODS
-from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.privacy.summary_counts import SummaryCounts
 
 _RELATION = Form(str, read_choice({relation.name.lower(): relation for relation in NeighboringRelation}))
 ENCODING_FORM = Form(str, read_choice({"bytes": False, "base64": True}))
@@ -94,8 +94,8 @@ def _having(name: str) -> tuple[str, ...]:
 _OF_ONE = tuple(kind for kind in KINDS if kind not in _having("metrics"))
 
 # fmt: off
-SIDE_BLOCK = block_of("SideCounters", SideCounters, {
-    name: Entry(form=PART_FORM) for name in ("units", "records", "weight", "lost")})
+SIDE_BLOCK = block_of("SummaryCounts", SummaryCounts, {
+    name: Entry(form=PART_FORM) for name in ("units", "records", "weight", "clipping")})
 _LOSS = {
     "epsilon": Entry(form=NUMBER_FORM, option=Option("E")),
     "delta": Entry(option=Option("D")),
@@ -105,13 +105,13 @@ _LOSS = {
 }
 _EITHER = (("epsilon", "rho"),)
 OF_BLOCK = block_of("Whole", PrivacySpec, {name: entry._replace(option=None) for name, entry in _LOSS.items()},
-                    either=_EITHER, without=("side_counters",))
+                    either=_EITHER, without=("summary_counts",))
 PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
     **_LOSS,
     "share": Entry("the part of `of` that this release spends, above 0 and at most 1, as `1/4`", _SHARE),
     "of": Entry(
         "the budget of all releases together: a block with `epsilon`, `delta`, `rho` and `relation`", OF_BLOCK),
-    "side_counters": Entry("a block, or `none`, which gives all of rho to the sketch", SIDE_BLOCK),
+    "summary_counts": Entry("a block, or `none`, which gives all of rho to the sketch", SIDE_BLOCK),
     "ledger": Entry(
         "the file or the PostgreSQL URL of the ledger that pays for every run", TEXT_FORM,
         option=Option("FILE")),
@@ -121,14 +121,14 @@ PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
 _KEYS_OF_ID = Option(help="in how many keys, or texts, an id counts; or votes under --max-norm")
 RECORD_BLOCK = block_of("Record", Record, {"max_weight": Entry(option=Option("W"))})
 RECORDS_BLOCK = block_of("Records", RecordBounds, {
-    "max_per_key": Entry(needed="how many records of one id count for one key, as 10", option=Option()),
+    "max_records": Entry(needed="how many records of one id count for one key, as 10", option=Option()),
     "max_keys": Entry(option=_KEYS_OF_ID),
 }, like=RECORD_BLOCK)
 _NORM = block_of("Norm", NormBound, {
     "max_norm": Entry(
         needed="about as many records as a heavy person has of one item, as max_norm: 10; or norm: auto",
         option=Option("N|auto", "how many records of one item of an id count in full; auto lets the data choose")),
-    "order": Entry(option=Option("1|2")),
+    "norm": Entry(form=one_of(("l1", "l2")), option=Option("l1|l2")),
     "max_keys": Entry(
         "the number of keys that an id votes for, required with `keys: {select: ...}`; or the number of items "
         "in which it counts for thresholded counts, 128 if not given", option=_KEYS_OF_ID),
@@ -148,7 +148,7 @@ UNIT_BLOCK = block_of("Unit", PrivacyId, {
     "max_windows": Entry(
         "the number of windows in which an id counts; if not given, `records` protect an id within each window"),
     "record": Entry("in place of all others: `{}`, or a block with `max_weight` and `signed`", RECORD_BLOCK,
-                    option=Option("record", "protect single records, and no person", "unit")),
+                    option=Option("record", "protect single records, and no person", "privacy_unit")),
 }, either=(("privacy_id", "record"), ("norm", "records")), without=("field", "bounds"))
 
 SELECT_BLOCK = dataclasses.replace(block_of("Select", KeySelection, {
@@ -194,9 +194,10 @@ CSV_BLOCK = block_of("Csv", Spelling, {
     "decimal": Entry(option=Option("SIGN")),
     "date_format": Entry(option=Option("FORMAT")),
 })
-GROUPS_BLOCK = block_of("Groups", Groups, {"delta": Entry(usual="half of `privacy.delta`")})
+THRESHOLD_BLOCK = block_of("Thresholding", Thresholding, {"delta": Entry(usual="half of `privacy.delta`")})
 METHOD_BLOCK = Block("Method", {
-    "groups": Entry("a block: release thresholded counts", GROUPS_BLOCK, "the one method is groups: {delta: 1.0e-8}"),
+    "threshold": Entry(
+        "a block: release thresholded counts", THRESHOLD_BLOCK, "the one method is threshold: {delta: 1.0e-8}"),
 })
 
 _TYPE = Entry("the type of the values", TEXT_FORM, f"one of {', '.join(each.type_name for each in DOMAINS)}")
@@ -264,27 +265,29 @@ _ONE: Mapping[str, Entry] = {
         "what the release may spend, as `{epsilon: 2, delta: 1.0e-6}`", PRIVACY_BLOCK,
         "what the release may spend, as privacy: {epsilon: 2, delta: 1.0e-6}",
         over_time="what all rows of the horizon may spend together"),
-    "unit": Entry(
+    "privacy_unit": Entry(
         "whom it protects, as `{privacy_id: person, norm: {max_norm: 10}}`", UNIT_BLOCK,
-        "whom the release protects, as unit: {privacy_id: person, norm: {max_norm: 10}}, or unit: record",
+        "whom the release protects, as privacy_unit: {privacy_id: person, norm: {max_norm: 10}}, or "
+        "privacy_unit: record",
         over_time="whom they protect, as "
-        "`{privacy_id: person, records: {max_per_key: 5}, max_windows: 7}`"),
+        "`{privacy_id: person, records: {max_records: 5}, max_windows: 7}`"),
     "spec": Entry("the size of the sketch; the default size if not given", SPEC_BLOCK, kinds=("frequencies",)),
-    "items": Entry("a public list of items to count exactly, in place of `spec`", ITEMS_FORM, kinds=("frequencies",)),
+    "listed_items": Entry(
+        "a public list of items to count exactly, in place of `spec`", ITEMS_FORM, kinds=("frequencies",)),
     "optimize_for": Entry(
         "the main question, which chooses the layout: `ranks` for quantiles, `ranges`, or `values` for the counts of "
         "single values",
         one_of(("ranks", "ranges", "values")), kinds=("quantiles",), usual="ranks"),
     "layout": Entry(
-        "`histogram`, the default for up to 256 values if Laplace noise is more accurate; `factor`, a square-root "
-        "factorization, the default for up to 2**32 values without a norm of order 2 or a horizon; or `tree`, the "
+        "`histogram`, the default for up to 256 values if Laplace noise is more accurate; `factorization`, a "
+        "square-root factorization, the default for up to 2**32 values without an L2 norm or a horizon; or `tree`, the "
         "default otherwise",
-        one_of(("factor", "histogram", "tree")), kinds=("quantiles",)),
+        one_of(("factorization", "histogram", "tree")), kinds=("quantiles",)),
     "tree": Entry(
         "the layout of the counters; the default layout if not given", TREE_BLOCK, kinds=_OF_TREES,
         over_time="the layout of the counters of one window; the default layout if not given"),
     "method": Entry(
-        "`groups`, or a block: thresholded counts for numbers too, as for text; without it a histogram or a tree",
+        "`threshold`, or a block: thresholded counts for numbers too, as for text; without it a histogram or a tree",
         METHOD_BLOCK, kinds=("top_k",)),
     "variance": Entry("whether to release the variance too", FLAG_FORM, kinds=_having("variance"),
                       option=Option()),
@@ -307,9 +310,9 @@ METRIC_BLOCK = Block("Metric", {
                   f"one of {', '.join(_OF_ONE)}"),
     "item": Entry("the field that it counts", TEXT_FORM, "as item: city"),
     **{name: _ONE[name]._replace(option=None)
-       for name in ("domain", "k", "spec", "items", "optimize_for", "layout", "tree", "variance")},
+       for name in ("domain", "k", "spec", "listed_items", "optimize_for", "layout", "tree", "variance")},
     "share": Entry("its share of rho; the shares of all metrics sum to 1, and are equal if not given", FRACTION_FORM),
-}, (("spec", "items"),))
+}, (("spec", "listed_items"),))
 RELEASE_BLOCK = Block("Release", {
     **_ONE,
     "metrics": Entry(
@@ -318,7 +321,7 @@ RELEASE_BLOCK = Block("Release", {
         _having("metrics")),
 }, (
     ("windows", "horizon"), ("layout", "tree"), ("layout", "optimize_for"), ("tree", "optimize_for"),
-    ("tree", "method"), ("spec", "items"),
+    ("tree", "method"), ("spec", "listed_items"),
 ))
 
 NOISE_BLOCK = Block("IdempotentNoise", {

@@ -26,9 +26,9 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, IncompatibleSketchError
 from beam_dpsketch.exact.domains.timestamps import from_micros
 from beam_dpsketch.plots.pictures import counted
-from beam_dpsketch.privacy.side_counters import RECORDS, WEIGHT
+from beam_dpsketch.privacy.summary_counts import RECORDS, WEIGHT
 from beam_dpsketch.statement.showing import finite, in_words, interval_words, plain, shown, within
-from beam_dpsketch.statement.side_notes import Interval
+from beam_dpsketch.statement.summary_notes import Interval
 
 MOST_RANGES, MOST_CELLS = 300, 1 << 20
 """Most ranges and counters for which a page contains all ranges. 24 windows have 300 ranges."""
@@ -187,13 +187,13 @@ def contents_of(chosen: Chosen, wanted: Wanted) -> Iterator[dict[str, Any]]:
     released = chosen.released
     for metric, part in released.parts.items():
         place = {**chosen.place, "metric": metric or None}
-        name = ", ".join(each for each in place.values() if each) or f"release of {part.made_as}"
+        name = ", ".join(each for each in place.values() if each) or f"release of {part.kind}"
         yield {
             "place": place,
             "moment": chosen.moment,
             "is_whole": chosen.is_whole,
             "name": name,
-            "kind": part.made_as,
+            "kind": part.kind,
             "counted": _counted(part, wanted),
             "value": wanted.value or "value",
             "intervals": interval_words(wanted.confidence, part.clipping()),
@@ -208,7 +208,7 @@ def contents_of(chosen: Chosen, wanted: Wanted) -> Iterator[dict[str, Any]]:
 
 
 def _notes(chosen: Chosen, part: Released) -> Iterator[str]:
-    yield from (note.words for note in dict.fromkeys((*chosen.released.notes, *part.notes)))
+    yield from (note.message for note in dict.fromkeys((*chosen.released.notes, *part.notes)))
     if chosen.gap:
         yield f"{chosen.gap}, so later windows are not in this page"
 
@@ -225,8 +225,8 @@ def _numbers(chosen: Chosen, part: Released, wanted: Wanted) -> Iterator[dict[st
     Redundant answers are omitted: privacy units that are records, weight that equals the record count, and records and
     weight if the release has a more accurate count.
     """
-    unit, several = part.privacy.unit, chosen.moment is None and "from" in chosen.place
-    known = {"privacy_units"} if unit.is_one_record else set()
+    privacy_unit, several = part.privacy.privacy_unit, chosen.moment is None and "from" in chosen.place
+    known = {"privacy_units"} if privacy_unit.is_one_record else set()
     weight = chosen.released.privacy.note(WEIGHT)
     known |= {"total_weight"} if weight is not None and weight is chosen.released.privacy.note(RECORDS) else set()
     known |= {"records", "total_weight"} if QUESTIONS["count"].method in dir(part) else set()
@@ -258,7 +258,7 @@ def top_of(released: Released, wanted: Wanted) -> dict[str, Any] | None:
         "caption": f"The most frequent, with {answered.intervals}",
         "summary": f"All {count:,} of the list" if count < MOST_LISTED else f"The {count:,} most frequent",
         "rows": [{"item": _shown_item(row), **numbers_of(row)} for row in answered.rows],
-        "notes": [*finds, *chosen, *(note.words for note in answered.notes if note not in released.notes)],
+        "notes": [*finds, *chosen, *(note.message for note in answered.notes if note not in released.notes)],
     }
 
 

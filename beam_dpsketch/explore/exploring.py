@@ -93,11 +93,11 @@ def _spent(releases: Iterable[Released]) -> Iterator[str]:
     """Report the composed privacy loss of all runs in a page."""
     for spent in add_up(released.privacy for released in releases):
         if spent.run_count > 1:
-            epsilon, delta = spent.loss.shown(spent.shown_delta)
+            epsilon, delta = spent.loss.shown(spent.reported_delta)
             least = epsilon if math.isinf(epsilon) else round_up(epsilon, 4)
             yield (
                 f"All {spent.run_count} runs of this page together: epsilon = {least:g} at delta = "
-                f"{round_up(delta, 4):g}, if all are about the same people, for {spent.unit.value}; "
+                f"{round_up(delta, 4):g}, if all are about the same people, for {spent.privacy_unit.value}; "
                 f"{spent.loss.attack_words}."
             )
 

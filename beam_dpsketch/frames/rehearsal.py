@@ -23,7 +23,7 @@ from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.rows import as_list, as_many
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.encodings import decode, encode, is_unicode
-from beam_dpsketch.errors import ArgumentError, ElementsWarning, PrivacyWarning
+from beam_dpsketch.errors import ArgumentError, InputWarning, PrivacyWarning
 from beam_dpsketch.exact.declared.count import Count
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.base import short_keys
@@ -225,14 +225,14 @@ def rehearse(
 
     >>> import pyarrow as pa
     >>> trips = pa.table({"person": [n // 3 for n in range(6000)], "city": ["Oslo", "Oslo", "Rome"] * 2000})
-    >>> unit = {"privacy_id": "person", "records": {"max_per_key": 2}}
-    >>> settings = {"kind": "frequencies", "item": "city", "unit": unit, "privacy": {"epsilon": 1}}
+    >>> unit = {"privacy_id": "person", "records": {"max_records": 2}}
+    >>> settings = {"kind": "frequencies", "item": "city", "privacy_unit": unit, "privacy": {"epsilon": 1}}
     >>> found = rehearse(trips, settings)
     >>> [row.exact for row in found.rows], round(found.taken, 2)
     ([4000.0, 2000.0], 0.33)
     """
     declared = read_declared(settings)
-    for words in declared.terms.foolish():
+    for words in declared.terms.warnings():
         warnings.warn(words, PrivacyWarning, stacklevel=3)
     metrics, shares = declared.count.alone(declared.item), _Shares.of(quantiles)
     asked = {name: _asked(count, k, shares) for name, (count, _) in metrics.items()}
@@ -247,7 +247,7 @@ def rehearse(
     added = [*added_up(declared, contributed.parts)]
     released = ready.release(contributed)
     for words in ready.told():
-        warnings.warn(words, ElementsWarning, stacklevel=3)
+        warnings.warn(words, InputWarning, stacklevel=3)
     by_key = released if declared.is_keyed else {None: released}
     order = sorted((key for key in whole.by_key if key in by_key), key=lambda key: -whole.by_key[key].weights.sum())
     rows, weights, taken, outside = defaultdict(list), defaultdict[Any, float](float), 0.0, 0
@@ -269,7 +269,7 @@ def rehearse(
         whole.records,
         whole.unused,
         outside,
-        None if declared.unit.bounds.signed else taken,
+        None if declared.privacy_unit.bounds.signed else taken,
         weakest(each.clipping() for each in by_key.values()) if by_key else Clipping(),
         RehearsedKeys(len(whole.by_key), len(order), _share(released_weight, total)) if declared.is_keyed else None,
     )

@@ -22,7 +22,7 @@ from beam_dpsketch.answers.notes import ONE_RECORD_EACH, Note
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.config.release import read_release
 from beam_dpsketch.encodings import encode
-from beam_dpsketch.errors import ElementsWarning, PrivacyWarning
+from beam_dpsketch.errors import InputWarning, PrivacyWarning
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.timestamps import from_micros
 from beam_dpsketch.exact.reading.groups import add_wrapping
@@ -124,8 +124,8 @@ def release_frame(table: Any, settings: Any) -> Any:
 
     >>> import pyarrow as pa
     >>> visits = pa.table({"person": list(range(1000)), "city": ["Oslo"] * 900 + ["Rome"] * 100})
-    >>> unit = {"privacy_id": "person", "records": {"max_per_key": 1}}
-    >>> settings = {"kind": "frequencies", "item": "city", "unit": unit, "privacy": {"rho": 1}}
+    >>> unit = {"privacy_id": "person", "records": {"max_records": 1}}
+    >>> settings = {"kind": "frequencies", "item": "city", "privacy_unit": unit, "privacy": {"rho": 1}}
     >>> release_frame(visits, settings).top_k(1, ["Oslo", "Rome"]).item
     ('Oslo',)
     >>> days = visits.append_column("day", [["2024-01-01"] * 500 + ["2024-01-02"] * 500])
@@ -134,13 +134,13 @@ def release_frame(table: Any, settings: Any) -> Any:
     [1, 2]
     """
     declared = read_declared(settings)
-    for words in declared.terms.foolish():
+    for words in declared.terms.warnings():
         warnings.warn(words, PrivacyWarning, stacklevel=3)
     released, warned = release_table(table, declared)
     uses = None if declared is settings else Uses.of_settings(declared.identify(declared.terms))
     declared.privacy.note_use(table, object(), uses)
     for words in warned:
-        warnings.warn(words, ElementsWarning, stacklevel=3)
+        warnings.warn(words, InputWarning, stacklevel=3)
     return released
 
 
@@ -228,6 +228,6 @@ class TableRelease:
 
     def told(self) -> list[str]:
         """List the messages about the data, after reading all of it."""
-        declared, told = self._declared, self._tally.told(is_signed=self._declared.unit.bounds.signed)
+        declared, told = self._declared, self._tally.told(is_signed=self._declared.privacy_unit.bounds.signed)
         notes = [each for each in self._notes if each is ONE_RECORD_EACH]
-        return [*told, *(f"privacy_id={declared.selectors.privacy_id!r}: {each.words}" for each in notes)]
+        return [*told, *(f"privacy_id={declared.selectors.privacy_id!r}: {each.message}" for each in notes)]

@@ -39,7 +39,7 @@ class Account:
       name: unique in the ledger, up to 100 letters, digits and signs.
       limit: limit per period.
       data_set: description of the data behind the releases, in free words.
-      unit: the protected unit: "privacy_id", all records of a person, or "record".
+      privacy_unit: the protected unit: "privacy_id", all records of a person, or "record".
       relation: the neighboring relation under which losses are added up.
       period: when the limit starts again: "month", "year", or "none", which streams require.
     """
@@ -47,7 +47,7 @@ class Account:
     name: str
     limit: LossLimit
     data_set: str = ""
-    unit: str = "privacy_id"
+    privacy_unit: str = "privacy_id"
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
     period: str = "none"
 
@@ -58,18 +58,18 @@ class Account:
             )
         _validate.instance(LossLimit, limit=self.limit)
         _validate.instance(NeighboringRelation, relation=self.relation)
-        _validate.one_of(tuple(ACCOUNT_UNITS), unit=self.unit)
+        _validate.one_of(tuple(ACCOUNT_UNITS), privacy_unit=self.privacy_unit)
         _validate.one_of(tuple(PERIODS), period=self.period)
         check_text(data_set=self.data_set)
 
-    def check_terms(self, unit: PrivacyUnit, relation: NeighboringRelation) -> None:
+    def check_terms(self, privacy_unit: PrivacyUnit, relation: NeighboringRelation) -> None:
         """Refuse a release whose unit or relation differs from the account's."""
-        if unit not in ACCOUNT_UNITS[self.unit]:
-            what, more = f"account {self.name!r} adds up the losses of {ACCOUNT_UNITS[self.unit][0].value}", ""
-            if unit in (PrivacyUnit.PRIVACY_ID_IN_WINDOW, PrivacyUnit.PRIVACY_ID_IN_PERIOD):
+        if privacy_unit not in ACCOUNT_UNITS[self.privacy_unit]:
+            what, more = f"account {self.name!r} adds up the losses of {ACCOUNT_UNITS[self.privacy_unit][0].value}", ""
+            if privacy_unit in (PrivacyUnit.PRIVACY_ID_IN_WINDOW, PrivacyUnit.PRIVACY_ID_IN_PERIOD):
                 more = "; leave period out and give max_windows, so that one bound covers all windows"
-            words = f"must be another: {what}, and the release protects {unit.value}{more}"
-            raise ArgumentError("unit", words, "E134")
+            words = f"must be another: {what}, and the release protects {privacy_unit.value}{more}"
+            raise ArgumentError("privacy_unit", words, "E134")
         if relation is not self.relation:
             raise ArgumentError(
                 "relation",
@@ -94,7 +94,7 @@ class Account:
             "name": self.name,
             "limit": self.limit.as_dict(),
             "data_set": self.data_set,
-            "unit": self.unit,
+            "privacy_unit": self.privacy_unit,
             "relation": self.relation.name,
             "period": self.period,
         }

@@ -99,7 +99,7 @@ class AccountBill:
 
     def _place(self, book: Book) -> tuple[Account, datetime.datetime, str]:
         account = account_of(book, self.payer.account)
-        account.check_terms(self.terms["unit"], self.terms["relation"])
+        account.check_terms(self.terms["privacy_unit"], self.terms["relation"])
         time = entries.now()
         if self.what.get(STREAM) and account.period != "none":
             words = (

@@ -15,11 +15,11 @@ from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.keys import KeyChoice, choose_keys, sketch_share
 from beam_dpsketch.noise.tables import NoisyTable
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import BINS, SideCounter
+from beam_dpsketch.privacy.summary_counts import BINS, SummaryCount
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import KeyNote
-from beam_dpsketch.statement.side_notes import SideNote
+from beam_dpsketch.statement.summary_notes import SummaryNote
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Calibration:
       spec: the sketch.
       terms: privacy terms per release.
       counters: the sketch's tables, for a norm of 1 under an `AutoNorm`, like `aside` and `lost`.
-      aside: the tables of the side counters, with a single number per release.
+      aside: the tables of the summary counts, with a single number per release.
       lost: the clipping histogram, and the clipped weight if it is counted per run, or () without one.
       choice: key selection, or `None` if the data do not choose keys.
       scaled_units: target for the number of units longer than the norm, or `None` if the data do not choose it.
@@ -66,8 +66,8 @@ class Calibration:
         return self.aside if self.lost_is_of_run else self.aside + self.lost
 
     @functools.cached_property
-    def notes(self) -> tuple[SideNote, ...]:
-        """Statement notes for the side counters."""
+    def notes(self) -> tuple[SummaryNote, ...]:
+        """Statement notes for the summary counts."""
         return tuple(map(_note, self.terms.counters, self.aside, itertools.repeat(self.terms.scale_bits)))
 
     @functools.cached_property
@@ -115,14 +115,14 @@ class Calibration:
 
 def check_paid(found: Sequence[NoisyTable], terms: ReleaseTerms, choice: KeyChoice | None) -> None:
     """Raise if the tables cost more than the choices of norm and keys leave from the release's loss."""
-    chosen = (terms.norm_spend or Fraction(0)) + (Fraction(0) if choice is None else choice.note.share)
+    chosen = (terms.norm_share or Fraction(0)) + (Fraction(0) if choice is None else choice.note.share)
     left = (1 - chosen) * terms.privacy.spending.whole
     if sum(table.share for table in found) > 1 - chosen or sum(table.cost for table in found) > left:
         raise ValueError("the tables of a release cost more than it may spend")
 
 
-def _note(counter: SideCounter, table: NoisyTable, scale_bits: int) -> SideNote:
-    return SideNote(
+def _note(counter: SummaryCount, table: NoisyTable, scale_bits: int) -> SummaryNote:
+    return SummaryNote(
         names=counter.names,
         share=table.share,
         squared_limit=counter.squared_limit,
@@ -153,8 +153,8 @@ def _check_rows_bounded(spec: Any) -> None:
     if any(part.spec.has_factor for part in raw_type(spec).parts(spec)):
         raise ArgumentError(
             "domain",
-            "has a square-root factor, and a norm of order 2 does not bound the rows of a factor. Use $tree, or a norm "
-            "of order 1: $norm_of_order_1 or $auto_of_order_1",
+            "has a square-root factor, and an L2 norm does not bound the rows of a factor. Use $tree, or an L1 "
+            "norm: $norm_l1 or $auto_l1",
             "E229",
         )
 
@@ -182,13 +182,13 @@ def why_not_laplace(spec: Any, terms: ReleaseTerms) -> ArgumentError | None:
             "E102",
         )
     if terms.bounds.total_weight is None:
-        alone = "$norm_of_order_1, $auto_of_order_1 or $RecordBounds"
+        alone = "$norm_l1, $auto_l1 or $RecordBounds"
         if terms.privacy.promises_delta:
-            words = f"must not be laplace for a norm of order 2: leave it out, or use {alone}"
+            words = f"must not be laplace for an L2 norm: leave it out, or use {alone}"
             return ArgumentError("noise", words, "E124")
         return ArgumentError(
             "delta",
-            "is missing. A norm of order 2 uses Gaussian noise, which needs a delta well below 1 / the number of "
+            "is missing. An L2 norm uses Gaussian noise, which needs a delta well below 1 / the number of "
             f"people, such as 1e-6. For epsilon alone, use {alone}",
             "E124",
         )

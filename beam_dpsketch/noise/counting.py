@@ -1,6 +1,7 @@
 """Noise and thresholds for exact counts.
 
-Guarantee: `privacy.grouped_counts` proves the loss. It requires one decision per item, key and window, with independent
+Guarantee: `privacy.thresholded_counts` proves the loss. It requires one decision per item, key and window, with
+  independent
 noise: another decision from the same count and votes is another release. An item that neither its count nor its votes
 release is omitted.
 """
@@ -19,18 +20,18 @@ import numpy as np
 
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.domains.text import TRUNCATED
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.calibration import check_paid, counter_tables
 from beam_dpsketch.noise.keys import KeyChoice, choose_keys, find_chosen
 from beam_dpsketch.noise.tables import NoisyTable, message, settings_of
-from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.drawing import least_quantile, round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness, RandomBytes
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
 from beam_dpsketch.statement.noisy import NoisyReleases
-from beam_dpsketch.statement.notes import GroupNote
+from beam_dpsketch.statement.notes import ThresholdNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES
 from beam_dpsketch.statement.stated import Stated
 
@@ -50,16 +51,16 @@ class Counting(NamedTuple):
       scaled_units: target for the number of units longer than the norm, or `None` if the data do not choose it.
     """
 
-    spec: GroupedItems
+    spec: ThresholdedItems
     terms: ReleaseTerms
     declared: ReleaseTerms
     items: NoisyTable
-    note: GroupNote
+    note: ThresholdNote
     choice: KeyChoice | None = None
     scaled_units: Fraction | None = None
 
     @classmethod
-    def of(cls, spec: GroupedItems, declared: ReleaseTerms, norm: Fraction | int = 1) -> Counting:
+    def of(cls, spec: ThresholdedItems, declared: ReleaseTerms, norm: Fraction | int = 1) -> Counting:
         """Calibrate releases under these terms, or raise if the settings cannot work.
 
         Args:
@@ -155,7 +156,7 @@ class Counting(NamedTuple):
             keys=self.note,
             uncounted=self.spec.uncounted,
         )
-        spec = GroupedItems.of(self.spec.domain, [key for _, key in kept])
+        spec = ThresholdedItems.of(self.spec.domain, [key for _, key in kept])
         counts = np.array([count for count, _ in kept], dtype=np.int64)
         return NoisyReleases(
             spec,
@@ -182,17 +183,17 @@ class Counting(NamedTuple):
         return [ordered[place] for place in sorted(kept)]
 
 
-def note_of(terms: ReleaseTerms, parameter: Fraction) -> GroupNote:
+def note_of(terms: ReleaseTerms, parameter: Fraction) -> ThresholdNote:
     """Build the note for the threshold on counts, without votes, from the noise parameter in squared records."""
     rule = terms.selection
-    assert isinstance(rule, GroupRule)
+    assert isinstance(rule, ThresholdRule)
     if (votes := terms.votes) is not None:
         rule = dataclasses.replace(rule, delta=rule.delta - votes.delta)
     scale_bits = terms.scale_bits + terms.grid_bits(parameter)
     tail = functools.partial(least_quantile, terms.noise, parameter * 4**scale_bits)
     threshold = rule.threshold(terms.bounds, tail, scale_bits, terms.window_count)
     most = threshold + tail(_LIKELY) - 1
-    return GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=scale_bits)
+    return ThresholdNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=scale_bits)
 
 
 def draw_of(rows: Iterable[tuple[bytes, int]], randomness: KeyedRandomness) -> bytes:

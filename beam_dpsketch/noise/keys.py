@@ -212,7 +212,7 @@ def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fracti
     share = max(free, left * USUAL_VOTE_SHARE) if rule.share is None else rule.share
     remaining = selection.sketch_share(rule, share, left, cost, relation)
     if remaining <= 0:
-        raise ArgumentError("keys.share", "must leave a part of rho for the sketch, after the side counters", "E311")
+        raise ArgumentError("keys.share", "must leave a part of rho for the sketch, after the summary counts", "E311")
     return share, remaining
 
 
@@ -222,7 +222,7 @@ def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
     move = Fraction(0)
     for table in raw_type(spec).tables(spec):
         move += table.share / change_factor(relation, has_signs=table.has_signs or bounds.signed)
-    return SketchCost(move, bounds.has_norm or terms.unit.over_horizon or terms.counts_items)
+    return SketchCost(move, bounds.has_norm or terms.privacy_unit.over_horizon or terms.counts_items)
 
 
 @functools.lru_cache(maxsize=64)

@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
     Attributes:
       raw: the sketch over all data in the component.
-      side: the exact side counters in `ReleaseTerms.counters`, int64, in units of 2**-scale_bits, followed by the
+      side: the exact summary counts in `ReleaseTerms.counters`, int64, in units of 2**-scale_bits, followed by the
         clipping histogram if it is counted per release.
       name: result of `part_name` for the component.
       run: 16 bytes, unique to a run of a transform. They are the caller's promise that the bounds cover all its
@@ -206,7 +206,7 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
 
 
 def _draw(parts: PartColumns, calibration: Calibration, random_bytes: RandomBytes) -> tuple[Any, ...]:
-    """Draw the release ids, noisy side counters and noisy counters, in the order that keyed noise requires."""
+    """Draw the release ids, noisy summary counts and noisy counters, in the order that keyed noise requires."""
     fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if run else RUN_BYTES + DRAW_BYTES for run in parts.runs)))
     ids = [
         part_of_run(run or fresh.read(RUN_BYTES), name) + fresh.read(DRAW_BYTES)

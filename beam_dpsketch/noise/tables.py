@@ -29,7 +29,7 @@ from beam_dpsketch.privacy.noise.keyed_randomness import RandomBytes
 from beam_dpsketch.privacy.noise.laws import Noise, scale_of
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count
-from beam_dpsketch.privacy.side_counters import BINS, SideCounter
+from beam_dpsketch.privacy.summary_counts import BINS, SummaryCount
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
 NOISE_VERSION = 10
@@ -157,14 +157,14 @@ def counters(spec: Any, terms: ReleaseTerms, share: Fraction) -> tuple[NoisyTabl
 
 
 def aside(terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
-    """Build the tables of the side counters. Proof: `privacy.side_counters`."""
+    """Build the tables of the summary counts. Proof: `privacy.summary_counts`."""
     return tuple(of_counter(counter, counter.names, terms, terms.reach) for counter in terms.counters)
 
 
 def lost(terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
     """Build the clipping histogram, and the clipped weight if it is counted per run, or () without one.
 
-    Proof: `privacy.side_counters`.
+    Proof: `privacy.summary_counts`.
     """
     if (counter := terms.lost) is None:
         return ()
@@ -178,7 +178,7 @@ def lengths(auto: AutoNorm, spending: Spending, relation: NeighboringRelation) -
     """Build the histogram of lengths for a norm choice: a unit is in a single bin. Proof: `noise.norms`."""
     size = bin_count(auto.max_weight)
     return NoisyTable.of(
-        "lengths", change=one_count(relation), spending=spending, share=auto.spend, size=size
+        "lengths", change=one_count(relation), spending=spending, share=auto.share, size=size
     ).in_whole_numbers()
 
 
@@ -200,8 +200,8 @@ def drowned(tables: Sequence[NoisyTable], unit: int) -> int:
 
 
 def of_counter(
-    counter: SideCounter, names: tuple[str, ...], terms: ReleaseTerms, reach: Fraction | int = 1
+    counter: SummaryCount, names: tuple[str, ...], terms: ReleaseTerms, reach: Fraction | int = 1
 ) -> NoisyTable:
-    """Build the table of a side counter, with a number in each of the `reach` windows of a unit."""
+    """Build the table of a summary count, with a number in each of the `reach` windows of a unit."""
     change, unit = counter.sensitivity(terms.privacy.relation, reach=reach), terms.squared_unit
     return NoisyTable.of(*names, change=change, spending=terms.privacy.spending, share=counter.share, unit=unit)

@@ -51,14 +51,14 @@ class Needed(NamedTuple):
     """Data required for a target error.
 
     Attributes:
-      wanted_error: the error as a share of the weight that counts in a release.
+      target_error: the error as a share of the weight that counts in a release.
       weight: the smallest sufficient weight.
       people: the number of people who fill the bound and add up to this weight, or `None` if the privacy unit is a
         record.
       each: the weight per person.
     """
 
-    wanted_error: Fraction
+    target_error: Fraction
     weight: int
     people: int | None
     each: int | Fraction
@@ -71,7 +71,7 @@ class Advice(NamedTuple):
     Attributes:
       measure: the kind of error: "half width" for a 95 % interval, root mean square "rank error", or "detection limit",
         which is the weight that a search finds with 95 % probability.
-      bound: `max_norm` or `max_per_key`. 50 for an `AutoNorm`, which will choose it.
+      bound: `max_norm` or `max_records`. 50 for an `AutoNorm`, which will choose it.
       by_bound: errors by bound. Empty if the privacy unit is a record.
       by_epsilon: errors by epsilon, at the delta in statements.
       needed: the data required for a target error.
@@ -87,7 +87,7 @@ class Advice(NamedTuple):
     crossover: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        needed = {"wanted_error": float(self.needed.wanted_error), "each": float(self.needed.each)}
+        needed = {"target_error": float(self.needed.target_error), "each": float(self.needed.each)}
         return {
             "measure": self.measure,
             "bound": float(self.bound),
@@ -98,9 +98,9 @@ class Advice(NamedTuple):
         }
 
 
-def advise(calibration: Calibration, *, search: bool, wanted_error: Fraction | float) -> Advice:
+def advise(calibration: Calibration, *, search: bool, target_error: Fraction | float) -> Advice:
     """Compute advice for a release without a horizon."""
-    _validate.open_unit_interval(wanted_error=wanted_error)
+    _validate.open_unit_interval(target_error=target_error)
     spec, terms = calibration.spec, calibration.terms
     bound = terms.asked.size or _USUAL_NORM
     shown = of_bound(terms, bound)
@@ -115,7 +115,7 @@ def advise(calibration: Calibration, *, search: bool, wanted_error: Fraction | f
         bound,
         errors_by_bound(terms, error),
         _errors_at(_around(epsilon, _ROUND_EPSILONS), lambda e: error(shown if e == epsilon else of_epsilon(shown, e))),
-        _needed(given, shown, bound, _validate.exact(wanted_error=wanted_error)),
+        _needed(given, shown, bound, _validate.exact(target_error=target_error)),
         crossover(spec, terms),
     )
 
@@ -135,11 +135,11 @@ def errors_by_bound(terms: ReleaseTerms, error: Callable[[ReleaseTerms], float])
     """
     bound = terms.asked.size
     near = _NORMS if bound is None else _around(bound, _ROUND_BOUNDS)
-    return _errors_at(() if terms.unit.is_one_record else near, lambda size: error(of_bound(terms, size)))
+    return _errors_at(() if terms.privacy_unit.is_one_record else near, lambda size: error(of_bound(terms, size)))
 
 
 def of_bound(terms: ReleaseTerms, bound: int | Fraction) -> ReleaseTerms:
-    """Replace `max_norm` or `max_per_key` in terms, or set the norm of an `AutoNorm`."""
+    """Replace `max_norm` or `max_records` in terms, or set the norm of an `AutoNorm`."""
     resolved = terms.under(bound)
     if bound == resolved.bounds.size:
         return resolved
@@ -150,7 +150,7 @@ def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
     """Replace epsilon in terms with the same kind of noise, at the delta in statements."""
     given = terms.privacy
     privacy = PrivacySpec(
-        epsilon=epsilon, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
+        epsilon=epsilon, delta=given.reported_delta, relation=given.relation, summary_counts=given.summary_counts
     )
     lost = privacy.losing(terms.delta)
     return dataclasses.replace(terms, privacy=lost.with_noise(terms.noise))
@@ -173,7 +173,7 @@ def _errors_at(settings: Iterable[Setting], error: Callable[[Setting], float]) -
     return tuple(found)
 
 
-def _needed(error: float, terms: ReleaseTerms, bound: int | Fraction, wanted_error: Fraction) -> Needed:
-    weight = math.ceil(Fraction(error) / wanted_error)
+def _needed(error: float, terms: ReleaseTerms, bound: int | Fraction, target_error: Fraction) -> Needed:
+    weight = math.ceil(Fraction(error) / target_error)
     each = bound * (1 if terms.bounds.has_norm else terms.bounds.max_weight)
-    return Needed(wanted_error, weight, None if terms.unit.is_one_record else math.ceil(weight / each), each)
+    return Needed(target_error, weight, None if terms.privacy_unit.is_one_record else math.ceil(weight / each), each)

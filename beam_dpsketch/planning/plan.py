@@ -22,7 +22,7 @@ from beam_dpsketch.noise.calibration import Calibration, calibrate
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, RowMechanism
-from beam_dpsketch.privacy.side_counters import WEIGHT
+from beam_dpsketch.privacy.summary_counts import WEIGHT
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.showing import html_table
@@ -81,7 +81,7 @@ class Plan:
     Grouped counts:
 
     * `items`: the count from which items are released, and the selection rule.
-    * `by_bound`: the smallest counts that are released with probability 0.99, by `max_norm` or `max_per_key`. Empty if
+    * `by_bound`: the smallest counts that are released with probability 0.99, by `max_norm` or `max_records`. Empty if
       the privacy unit is a record.
     * `crossover`: as in `advice`.
     * `half_width`: as for sketches.
@@ -91,7 +91,7 @@ class Plan:
     * `count`: the half-width for a 95 % interval.
     * `mean`: the half-width for a mean over n records, in the middle of the value range and at an end. `None` if
       counters have no room.
-    * `by_bound`: half-widths for the count by `max_norm` or `max_per_key`. Empty if the privacy unit is a record.
+    * `by_bound`: half-widths for the count by `max_norm` or `max_records`. Empty if the privacy unit is a record.
 
     Metrics:
 
@@ -103,7 +103,7 @@ class Plan:
       n: the expected weight of a release, or `None` if unknown.
       keys: the number of output keys, or `None` without keys or if unknown.
       sigma_squared: the noise parameter per table of counters. For an `AutoNorm`, the parameter at a norm of 1.
-      foolish: warnings about epsilon, delta and the room in counters, in words.
+      warnings: warnings about epsilon, delta and the room in counters, in words.
       about: lines about the released data.
       noisy: the numbers that receive noise, in words.
       promised: lines that the kind adds to the guarantee.
@@ -116,7 +116,7 @@ class Plan:
     n: int | None
     keys: int | None
     sigma_squared: tuple[Fraction, ...]
-    foolish: list[str]
+    warnings: list[str]
     about: tuple[Line, ...] = dataclasses.field(repr=False)
     noisy: str = dataclasses.field(repr=False)
     promised: tuple[Line, ...] = dataclasses.field(default=(), repr=False)
@@ -129,7 +129,7 @@ class Plan:
         sigmas = {"sigma": [math.sqrt(each) for each in self.sigma_squared]}
         noise = Line(f"Noise: {_noise_in_words(self.terms, self.sigma_squared)} on {self.noisy}.", fields=sigmas)
         promise = Line(privacy_line(self.terms), fields=_terms_fields(self.terms))
-        warned = numbered("warnings", self.foolish, "\n".join(f"Warning: {words}." for words in self.foolish))
+        warned = numbered("warnings", self.warnings, "\n".join(f"Warning: {words}." for words in self.warnings))
         bounds = Line(f"Contribution: {self.terms.asked.words(self.terms)}.")
         windows = (Line(words) for words in _windows(self))
         return [*self.about, noise, promise, warned, bounds, *self.promised, *windows, *self.expected]
@@ -170,7 +170,7 @@ def _terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
         "noise": terms.noise.value,
         "keys_delta": float(terms.delta) or None,
         "relation": terms.privacy.relation.name,
-        "protected": terms.unit.value,
+        "protected": terms.privacy_unit.value,
         "bounds": {name: _plain(value) for name, value in terms.asked.as_dict().items()},
         "windows_of_unit": terms.window_count,
     }
@@ -178,13 +178,13 @@ def _terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
 
 def privacy_line(terms: ReleaseTerms) -> str:
     """Format the privacy loss, rounded up, and the privacy unit."""
-    return f"Privacy: {loss_in_words(terms)}; protected: {terms.unit.value}."
+    return f"Privacy: {loss_in_words(terms)}; protected: {terms.privacy_unit.value}."
 
 
 def loss_in_words(terms: ReleaseTerms) -> str:
     """Format epsilon and delta, rounded up, with rho unless noise is Laplace, and the neighboring relation."""
     rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
-    loss = statement_text.loss_in_words(terms.loss, terms.privacy.shown_delta, rho)
+    loss = statement_text.loss_in_words(terms.loss, terms.privacy.reported_delta, rho)
     return f"{loss}, for {statement_text.change_in_words(terms)}"
 
 
@@ -218,7 +218,7 @@ def aside_line(calibration: Calibration) -> str:
         said.append("the total from the counters themselves (no share of the budget)")
     if calibration.lost:
         told = told_units(math.sqrt(calibration.lost[0].parameter), terms.noise)
-        said.append(f"clipping, which is estimated from roughly {told:,.0f} clipped {terms.unit.noun}s on")
+        said.append(f"clipping, which is estimated from roughly {told:,.0f} clipped {terms.privacy_unit.noun}s on")
     return f"Summary counts: {', '.join(said)}." if said else ""
 
 
@@ -231,7 +231,7 @@ def order_line(terms: ReleaseTerms, crossover: float) -> str:
     """Format the weight from which the other norm gives narrower intervals."""
     other, side, few = (1, "below", "up to") if terms.bounds.total_weight is None else (2, "above", "more than")
     return (
-        f"Hint: a norm of order {other} is more accurate if the total weight of heavy people is {side} "
+        f"Hint: an L{other} norm is more accurate if the total weight of heavy people is {side} "
         f"{crossover:.2g} times their L2 norm, as with records spread evenly over {few} {int(crossover**2)} items."
     )
 

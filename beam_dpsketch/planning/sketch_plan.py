@@ -38,7 +38,7 @@ def plan_sketch(
     *,
     keys: int | None,
     search: bool,
-    wanted_error: Fraction | float,
+    target_error: Fraction | float,
     guess: Guess | None = None,
     layout: str = "",
     even_records: int | None = None,
@@ -47,11 +47,11 @@ def plan_sketch(
 
     `layout` and `even_records` are attributes of the plan. The other arguments are as in `kinds.layouts.plan`.
     """
-    terms, over_time = calibration.terms, calibration.terms.unit.over_horizon
+    terms, over_time = calibration.terms, calibration.terms.privacy_unit.over_horizon
     check_size(n, terms)
     if n is None or over_time or calibration.spec.purpose(search=search) != "ranks":
         refuse_guess(guess)
-    advice = None if over_time else advise(calibration, search=search, wanted_error=wanted_error)
+    advice = None if over_time else advise(calibration, search=search, target_error=target_error)
     numbers: dict[str, Any] = {}
     if over_time or terms.norm is not None:  # timeline rows, or unknown noise
         guess = None
@@ -66,7 +66,7 @@ def plan_sketch(
         n=n,
         keys=keys,
         sigma_squared=calibration.per_table,
-        foolish=[*terms.foolish(people), *_full(calibration, n)],
+        warnings=[*terms.warnings(people), *_full(calibration, n)],
         about=tuple(_about(calibration, keys, layout, even_records)),
         noisy=f"{calibration.spec.noisy}{' of each row' if over_time else ''}{under_norm(terms)}",
         promised=tuple(_promised(calibration, even_records)),
@@ -134,7 +134,7 @@ def _promised(calibration: Calibration, even_records: int | None) -> Iterator[Li
     yield Line(aside_line(calibration))
     note, terms = calibration.note, calibration.terms
     words = "" if note is None else f"Keys: {selection_in_words(note, terms.delta, terms)}."
-    if note is not None and (more := note.of_several(terms.unit.noun)):
+    if note is not None and (more := note.of_several(terms.privacy_unit.noun)):
         words += f"\nSelection: probability 1/2 also with {more}."
     yield Line(words, "key_note", note)
 
@@ -162,7 +162,7 @@ def _expected(
             f"With collisions, on {n:,} records with frequencies like 1/rank: +- {errors.half_width:,.3g}, "
             f"and a root mean square error of {errors.deviation:,.3g}. Other data differ."
         )
-    elif n is None and not terms.unit.over_horizon and not spec.is_listed and bounds.size is not None:
+    elif n is None and not terms.privacy_unit.over_horizon and not spec.is_listed and bounds.size is not None:
         words = "This is from the noise alone; n adds what about n records would give, on made-up data."
     yield numbered("errors", errors, words)
     yield _values(guess, numbers)
@@ -247,7 +247,7 @@ def _advised(advice: Advice, terms: ReleaseTerms) -> Iterator[str]:
         f"{measure} from the noise alone, by epsilon at delta = {terms.shown[1]:g}{of_norm}: "
         f"{listed(advice.by_epsilon)}."
     )
-    given = f"For a {advice.measure} of {float(100 * needed.wanted_error):g} % of all that counts{of_norm}"
+    given = f"For a {advice.measure} of {float(100 * needed.target_error):g} % of all that counts{of_norm}"
     weight = f"a weight of {needed.weight:,}" if bounds.has_weights else f"{needed.weight:,} records"
     if needed.people is None:
         yield f"{given}: {weight} or more must count."

@@ -70,12 +70,12 @@ def crossover(spec: Any, terms: ReleaseTerms, width: Width | None = None) -> flo
     if not terms.bounds.has_norm or given.pure is None or not given.promises_delta:
         return None
     open_noise = PrivacySpec(
-        epsilon=given.pure, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
+        epsilon=given.pure, delta=given.reported_delta, relation=given.relation, summary_counts=given.summary_counts
     ).losing(terms.delta)
     widths = []
-    for order, noise in ((1, Noise.LAPLACE), (2, Noise.GAUSSIAN)):
+    for norm, noise in (("l1", Noise.LAPLACE), ("l2", Noise.GAUSSIAN)):
         of_one: Any = terms.under(1)
-        bounds = dataclasses.replace(of_one.bounds.bound(1), order=order)
+        bounds = dataclasses.replace(of_one.bounds.bound(1), norm=norm)
         ordered = dataclasses.replace(of_one, bounds=bounds, privacy=open_noise.with_noise(noise))
         if noise is Noise.LAPLACE and why_not_laplace(spec, ordered) is not None:
             return None

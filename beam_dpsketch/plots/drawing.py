@@ -129,7 +129,7 @@ def add_legend(axes: Axes, *answers: Told) -> None:
 def _add_below(figure: Any, handles: Sequence[Any], names: Sequence[str], answers: Sequence[Told]) -> None:
     clipping = [each.clipping for each in answers if each.clipping is not None]
     told = [in_one_line(clipping)] if clipping else []
-    told += [f"Note: {note.words}" for note in dict.fromkeys(note for each in answers for note in each.notes)]
+    told += [f"Note: {note.message}" for note in dict.fromkeys(note for each in answers for note in each.notes)]
     words = "\n".join(fill(line, _LINE) for line in told)
     place = {"loc": "outside lower center", "ncols": 4, "frameon": False}
     figure.legend(handles, names, title=words or None, title_fontsize=8, **place)

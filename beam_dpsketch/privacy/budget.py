@@ -23,7 +23,7 @@ from beam_dpsketch.privacy.loss.composition import Loss, left_of_delta
 from beam_dpsketch.privacy.loss.payment import OneRelease, Payer, Purpose, Uses
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.laws import NOISES, Noise
-from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.privacy.summary_counts import SummaryCounts
 from beam_dpsketch.words import round_up
 
 USUAL_DELTA = 1e-6
@@ -54,7 +54,7 @@ class PrivacySpec:
       delta: less than 1 / the number of people, such as 1e-6; next to `rho` it is the delta at which statements report
         epsilon. There it does not change the noise.
       relation: `ADD_OR_REMOVE_ONE`, or `REPLACE_ONE`, which doubles the noise of CountSketch.
-      side_counters: budget shares for the counts of units and weight, the clipping histogram, and optionally records.
+      summary_counts: budget shares for the counts of units and weight, the clipping histogram, and optionally records.
         `None` disables these counts, and leaves all of rho to the sketch.
       noise: "gaussian" or "laplace"; by default, the noise with the narrower intervals. Public settings, epsilon and
         delta alone decide. The plan and the statement report the decision.
@@ -67,8 +67,8 @@ class PrivacySpec:
 
     rho: Fraction
     relation: NeighboringRelation
-    shown_delta: float
-    side_counters: SideCounters | None
+    reported_delta: float
+    summary_counts: SummaryCounts | None
     noise: Noise | None
     pure: Fraction | None
     promises_delta: bool
@@ -85,12 +85,12 @@ class PrivacySpec:
         epsilon: Fraction | float | None = None,
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-        side_counters: SideCounters | None = SideCounters(),  # noqa: B008
+        summary_counts: SummaryCounts | None = SummaryCounts(),  # noqa: B008
         noise: str | None = None,
     ) -> None:
         _validate.instance(NeighboringRelation, relation=relation)
-        if side_counters is not None:
-            _validate.instance(SideCounters, side_counters=side_counters)
+        if summary_counts is not None:
+            _validate.instance(SummaryCounts, summary_counts=summary_counts)
         if (rho is None) == (epsilon is None):
             raise ArgumentError("", "exactly one of rho and epsilon must be given: $loss", "E101")
         kind = _read_noise(noise, epsilon, delta)
@@ -101,8 +101,8 @@ class PrivacySpec:
         self._set(
             rho=Loss.of_pure(pure).rho if kind is Noise.LAPLACE and pure else _validate.exact(rho=rho),
             relation=relation,
-            shown_delta=USUAL_DELTA if delta is None else delta,
-            side_counters=side_counters,
+            reported_delta=USUAL_DELTA if delta is None else delta,
+            summary_counts=summary_counts,
             noise=kind,
             pure=pure,
             promises_delta=pure is None or delta is not None,
@@ -111,8 +111,8 @@ class PrivacySpec:
         object.__setattr__(self, "_uses", Uses())
 
     def _set(self, **fields: Any) -> None:
-        _validate.open_unit_interval(delta=fields["shown_delta"])
-        for name, value in {**fields, "shown_delta": float(fields["shown_delta"])}.items():
+        _validate.open_unit_interval(delta=fields["reported_delta"])
+        for name, value in {**fields, "reported_delta": float(fields["reported_delta"])}.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -150,13 +150,13 @@ class PrivacySpec:
         if delta and not self.promises_delta:
             raise ArgumentError(
                 "delta",
-                "must be given next to epsilon where $KeySelection, $Groups or text decide what is released, because "
+                "must be given next to epsilon where $KeySelection, $Thresholding or text decide what is released: "
                 "that always costs a delta, as in $epsilon_and_delta",
                 "E102",
             )
-        if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.shown_delta)):
+        if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.reported_delta)):
             return self  # Laplace noise spends no delta
-        left = left_of_delta(self.shown_delta, delta)
+        left = left_of_delta(self.reported_delta, delta)
         if self.pure is None:
             return self
         return self._changed(self._with(rho=Fraction(gaussian_curve.rho(epsilon=_float_below(self.pure), delta=left))))
@@ -190,9 +190,9 @@ class PrivacySpec:
         """Build an equal spec that pays for nothing, for releases of simulated data."""
         return self._with()
 
-    def without_side_counters(self) -> PrivacySpec:
-        """Build a spec with the same budget for a release without side counters."""
-        return self._changed(self._with(side_counters=None))
+    def without_summary_counts(self) -> PrivacySpec:
+        """Build a spec with the same budget for a release without summary counts."""
+        return self._changed(self._with(summary_counts=None))
 
     def _with(self, **changes: Any) -> PrivacySpec:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -223,9 +223,9 @@ class PrivacySpec:
         spent = self._of(amount)
         return spent._for(OneRelease(take_delta))
 
-    def share(self, share: Fraction, side_counters: SideCounters | None) -> PrivacySpec:
+    def share(self, share: Fraction, summary_counts: SummaryCounts | None) -> PrivacySpec:
         """Build a spec for a fraction of this loss, for a separate release. The shares are not counted."""
-        return self._of(self.amount * share, side_counters=side_counters)
+        return self._of(self.amount * share, summary_counts=summary_counts)
 
     def paid_by(self, payer: Payer) -> PrivacySpec:
         """Build an equal spec whose releases are each paid for by this account."""
@@ -254,8 +254,8 @@ class PrivacySpec:
             lost = f" at delta = {round_up(delta, 6):g}" if delta else ""
             return f"epsilon = {round_up(part.amount, 6):g}{lost}, by Laplace noise"
         rho = "" if part.noise is None else f", rho = {round_up(part.rho, 6):g}"
-        epsilon = round_up(part.loss(delta).epsilon(self.shown_delta), 4)
-        return f"epsilon = {epsilon:g} at delta = {self.shown_delta:g}{rho}"
+        epsilon = round_up(part.loss(delta).epsilon(self.reported_delta), 4)
+        return f"epsilon = {epsilon:g} at delta = {self.reported_delta:g}{rho}"
 
     def __copy__(self) -> PrivacySpec:
         return self

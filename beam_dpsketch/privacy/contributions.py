@@ -85,7 +85,7 @@ class ContributionLimit:
 
     @property
     def size(self) -> int | Fraction | None:
-        """`max_norm` or `max_per_key`, or `None` if the data choose it."""
+        """`max_norm` or `max_records`, or `None` if the data choose it."""
         raise NotImplementedError
 
     def bound(self, size: int | Fraction) -> Bounds:
@@ -203,7 +203,7 @@ class RecordBounds(Bounds):
     Choose numbers without looking at the data. Excess records are dropped, and noise grows with the bounds.
 
     Args:
-      max_per_key: records kept per unit and key, chosen at random; without keys, per unit.
+      max_records: records kept per unit and key, chosen at random; without keys, per unit.
       max_keys: largest number of keys, or separately counted items, per privacy id, chosen at random, required with
         keys or such items. Text items are counted separately. Without either, each unit is in a single release, without
         this argument.
@@ -214,7 +214,7 @@ class RecordBounds(Bounds):
         at most max_weight.
     """
 
-    max_per_key: int
+    max_records: int
     _: dataclasses.KW_ONLY
     max_keys: int | None = None
     max_weight: int = Default(1)
@@ -229,10 +229,10 @@ class RecordBounds(Bounds):
 
     @property
     def size(self) -> int:
-        return self.max_per_key
+        return self.max_records
 
     def bound(self, size: int | Fraction) -> RecordBounds:
-        return dataclasses.replace(self, max_per_key=int(size))
+        return dataclasses.replace(self, max_records=int(size))
 
     @property
     def kept_keys(self) -> int:
@@ -241,7 +241,7 @@ class RecordBounds(Bounds):
     @property
     def max_weight_per_key(self) -> int:
         """Largest total weight, without signs, that a unit may contribute to a sketch."""
-        return self.max_per_key * self.max_weight
+        return self.max_records * self.max_weight
 
     @property
     def squared_length(self) -> Fraction:
@@ -258,12 +258,12 @@ class RecordBounds(Bounds):
         return max((each for each in limits if each is not None), default=None)  # `None` means one key
 
     def words(self, of: Any, *, combined: bool = False) -> str:
-        if of.unit.is_one_record:
+        if of.privacy_unit.is_one_record:
             windows = f" in each of up to {of.window_count} windows" if of.window_count > 1 else ""
             return f"each record counts{self._weights(' with a weight from {} to {}') or ' once'}{windows}"
         what, windows = "item count" if of.counts_items else "key", windows_in_words(of)
         keys = "" if self.max_keys is None else f" in {'each of ' * (self.max_keys > 1)}{up_to(self.max_keys, what)}"
-        most = f"{up_to(self.max_per_key, 'record')} per privacy id{per_window(of)}{keys}"
+        most = f"{up_to(self.max_records, 'record')} per privacy id{per_window(of)}{keys}"
         rest = f"the rest is dropped{' at random' * (not windows)}"
         return f"{most}{self._weights(', with weights from {} to {}')}{windows}; {rest}"
 
@@ -275,14 +275,14 @@ def is_in_windows(of: Any) -> bool:
 
 def per_window(of: Any) -> str:
     """Format the scope of bounds that apply per window: units within a window, or in several windows."""
-    return " and window" * (of.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW or of.window_count > 1)
+    return " and window" * (of.privacy_unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW or of.window_count > 1)
 
 
 def windows_in_words(of: Any) -> str:
     """Describe the windows in which a unit counts, if they are limited."""
-    if not (is_in_windows(of) or of.period_micros or of.unit.over_horizon):
+    if not (is_in_windows(of) or of.period_micros or of.privacy_unit.over_horizon):
         return ""
-    period = " of the horizon" * of.unit.over_horizon
+    period = " of the horizon" * of.privacy_unit.over_horizon
     if of.period_micros:
         period = f" of each period of {length_of_time(of.period_micros)}"
     windows = up_to(of.window_count, "window")
@@ -304,18 +304,18 @@ REPLACE_ONE = NeighboringRelation.REPLACE_ONE
 ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
-def check_unit(unit: PrivacyUnit, bounds: ContributionLimit, period_micros: int) -> None:
+def check_unit(privacy_unit: PrivacyUnit, bounds: ContributionLimit, period_micros: int) -> None:
     """Check that bounds and period fit the privacy unit."""
-    if unit.is_one_record and bounds.has_norm:
+    if privacy_unit.is_one_record and bounds.has_norm:
         raise ArgumentError(
             "bounds", "must be $RecordBounds where the unit is one record; a $NormBound is of a $PrivacyId", "E211"
         )
-    if unit.is_one_record and (bounds.size, bounds.kept_keys) != (1, 1):
+    if privacy_unit.is_one_record and (bounds.size, bounds.kept_keys) != (1, 1):
         raise ArgumentError(
             "bounds",
-            "must keep max_per_key and max_keys at 1 when the unit is one record; "
+            "must keep max_records and max_keys at 1 when the unit is one record; "
             "name a $PrivacyId to protect all records of a person",
             "E212",
         )
-    if (unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (period_micros > 0):
+    if (privacy_unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (period_micros > 0):
         raise ValueError("period_micros must be above 0 if the unit is one within a period, and 0 if it is not")

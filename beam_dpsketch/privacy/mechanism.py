@@ -19,7 +19,7 @@ cell by 2: for CountSketch `REPLACE_ONE` costs 2 sqrt(depth), not the sqrt(2 dep
 entry by brute force.
 
 L1 sensitivity. Let W be the largest total weight, without signs, of a unit over all keys and windows: max_keys times
-max_per_key times max_weight, or b under a `NormBound` with an L1 norm. An item adds its weight to cells_per_item
+max_records times max_weight, or b under a `NormBound` with an L1 norm. An item adds its weight to cells_per_item
 counters, under all hashes and signs. Hence adding or removing a unit changes the counters by at most cells_per_item W
 in sum, and replacing it by twice that, because the two contributions can be disjoint. Both are attained. An L2 norm has
 no such bound: a unit may have b^2 items.

@@ -11,7 +11,7 @@ from beam_dpsketch.errors import ArgumentError, BudgetExceededError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss.composition import Loss
-from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.privacy.summary_counts import SummaryCounts
 
 _MAX_PARTS = 1 << 20
 
@@ -24,7 +24,7 @@ class Remaining(NamedTuple):
       epsilon: loss at `delta` of a release that spends all remaining rho with Gaussian noise, rounded up. These
         epsilons do not add up, but rho does. With Laplace noise, the remaining epsilon, which adds up.
       delta: delta for `epsilon`, or 0 with Laplace noise.
-      keys_delta: remaining delta for `KeySelection` and `Groups`. They spend it when their transform is applied.
+      keys_delta: remaining delta for `KeySelection` and `Thresholding`. They spend it when their transform is applied.
       words: the same amounts in a few digits.
     """
 
@@ -51,8 +51,8 @@ class PrivacyBudget:
 
     Accepts the arguments of `PrivacySpec`, by keyword, and
 
-      keys_delta: sum of the deltas of all `KeySelection` and `Groups` that the budget may pay for. With epsilon and
-        delta, it is a part of this delta.
+      keys_delta: sum of the deltas of all `KeySelection` and `Thresholding` that the budget may pay for. With epsilon
+        and delta, it is a part of this delta.
 
     >>> budget = PrivacyBudget(epsilon=2, delta=1e-6)
     >>> pages, delays = budget.spend(share=0.5), budget.spend(share=1/4)
@@ -72,12 +72,12 @@ class PrivacyBudget:
         epsilon: Fraction | float | None = None,
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-        side_counters: SideCounters | None = SideCounters(),  # noqa: B008
+        summary_counts: SummaryCounts | None = SummaryCounts(),  # noqa: B008
         noise: str | None = None,
         keys_delta: Fraction | float = 0,
     ) -> None:
         total = PrivacySpec(
-            rho=rho, epsilon=epsilon, delta=delta, relation=relation, side_counters=side_counters, noise=noise
+            rho=rho, epsilon=epsilon, delta=delta, relation=relation, summary_counts=summary_counts, noise=noise
         )
         self._keys_delta = _validate.exact(keys_delta=keys_delta) if keys_delta else Fraction(0)
         self._total = total.losing(self._keys_delta)
@@ -91,8 +91,8 @@ class PrivacyBudget:
         left, total = self._remaining, self._total
         if total.currency == "epsilon":
             return Remaining(Fraction(0), float(left), 0.0, self._keys_delta, self._words(left))
-        epsilon = Loss(left, self._lost).epsilon(total.shown_delta) if left else 0.0
-        return Remaining(left, epsilon, total.shown_delta, self._keys_delta, self._words(left))
+        epsilon = Loss(left, self._lost).epsilon(total.reported_delta) if left else 0.0
+        return Remaining(left, epsilon, total.reported_delta, self._keys_delta, self._words(left))
 
     def _words(self, amount: Fraction) -> str:
         return self._total.loss_in_words(amount, self._lost) if amount else f"{self._total.currency} = 0"
@@ -102,8 +102,8 @@ class PrivacyBudget:
             if delta > self._keys_delta:
                 raise BudgetExceededError(
                     "",
-                    f"delta={float(delta):g} of $KeySelection or $Groups exceeds the {float(self._keys_delta):g} that "
-                    "is left for them in the budget; give PrivacyBudget a larger keys_delta",
+                    f"delta={float(delta):g} of $KeySelection or $Thresholding exceeds the {float(self._keys_delta):g} "
+                    "that is left for them in the budget; give PrivacyBudget a larger keys_delta",
                     "E104",
                 )
             self._keys_delta -= delta

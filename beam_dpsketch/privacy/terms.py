@@ -22,8 +22,7 @@ from beam_dpsketch.privacy.contributions import (
     check_bounds,
     check_unit,
 )
-from beam_dpsketch.privacy.grouped_counts import GroupRule
-from beam_dpsketch.privacy.loss.composition import Loss, foolish
+from beam_dpsketch.privacy.loss.composition import Loss, weak_parameters
 from beam_dpsketch.privacy.loss.payment import Bill
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -31,16 +30,17 @@ from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import (
+from beam_dpsketch.privacy.summary_counts import (
     BINS,
     LostCounter,
     LostIn,
-    SideCounter,
+    SummaryCount,
     Uncounted,
     lost_counter,
     share_left,
-    side_counters,
+    summary_counts,
 )
+from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
 from beam_dpsketch.words import shown_plainly
 
 MAX_PERIOD = (1 << 63) - 1
@@ -68,7 +68,7 @@ class ReleaseTerms:
       bounds: largest contribution of a unit: the caller's promise, which the transforms enforce. Give `max_weight` if
         weights were accumulated. An `AutoNorm` becomes the `norm`.
       norm: how the data choose the norm, or `None` if they do not, or have done so.
-      unit: the privacy unit.
+      privacy_unit: the privacy unit.
       window_count: releases (windows) that a unit can reach, each within the bounds. Rho covers all of them.
       period_micros: length of a period in microseconds if the unit is within a period, otherwise 0. `window_count` is
         then the number of windows that the unit can reach in one period.
@@ -76,7 +76,7 @@ class ReleaseTerms:
       first_windows: whether a unit counts in its first `window_count` windows, as on streams.
       disclosed: facts published in addition to the release, for the statement.
       output_cells: number of releases, one for each key and window, covered by a single bound, or `None` if unknown.
-      norm_spend: budget share that chose the norm, if it was not given.
+      norm_share: budget share that chose the norm, if it was not given.
       selection: rule that decides which keys, or items, are released, or `None` without private selection.
       lost_in: scope of the clipping histogram.
       total_cells: number of the release's counters that sum to its total weight, or `None` if none do.
@@ -87,15 +87,15 @@ class ReleaseTerms:
     bounds: Bounds = ONE_RECORD
     _: dataclasses.KW_ONLY
     norm: AutoNorm | None = None
-    unit: PrivacyUnit = PrivacyUnit.RECORD
+    privacy_unit: PrivacyUnit = PrivacyUnit.RECORD
     window_count: int = 1
     period_micros: int = 0
     overlapping: int = 1
     first_windows: bool = False
     disclosed: Disclosure = Disclosure.NONE
     output_cells: int | None = 1
-    norm_spend: Fraction | None = None
-    selection: SelectionRule | GroupRule | None = None
+    norm_share: Fraction | None = None
+    selection: SelectionRule | ThresholdRule | None = None
     lost_in: LostIn = LostIn.RELEASE
     total_cells: int | None = dataclasses.field(default=None, compare=False)  # follows from the spec
     uncounted: Uncounted = Uncounted.NOTHING
@@ -108,8 +108,8 @@ class ReleaseTerms:
             object.__setattr__(self, "bounds", asked.bound(1))
         if self.norm is not None and self.bounds != self.norm.bound(1):
             raise ValueError("bounds must be those of a norm of 1 as long as the data have not chosen one")
-        _validate.instance(PrivacyUnit, unit=self.unit)
-        check_unit(self.unit, self.bounds, self.period_micros)
+        _validate.instance(PrivacyUnit, privacy_unit=self.privacy_unit)
+        check_unit(self.privacy_unit, self.bounds, self.period_micros)
         self._check_horizon()
         _validate.whole_fields(self, "window_count", low=1, high=MAX_WINDOWS)
         _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
@@ -118,15 +118,17 @@ class ReleaseTerms:
         self.share_left  # noqa: B018  # raises if shares leave no rho for the sketch
 
     def _check_horizon(self) -> None:
-        if self.unit.over_horizon:
-            raise ValueError(f"unit must not be one over a horizon here, got {self.unit.value}: transforms make rows")
+        if self.privacy_unit.over_horizon:
+            raise ValueError(
+                f"privacy_unit must not be one over a horizon here, got {self.privacy_unit.value}: transforms make rows"
+            )
 
     @functools.cached_property
-    def counters(self) -> tuple[SideCounter, ...]:
+    def counters(self) -> tuple[SummaryCount, ...]:
         bounds = self.bounds
         clips = self.lost_in is LostIn.NOWHERE or bounds.signed
         cells = {"max_cells": self.output_cells, "total_cells": self.total_cells}
-        return side_counters(self.privacy.side_counters, bounds, **cells, clips=clips, noise=self.noise)
+        return summary_counts(self.privacy.summary_counts, bounds, **cells, clips=clips, noise=self.noise)
 
     @property
     def noise(self) -> Noise:
@@ -142,10 +144,10 @@ class ReleaseTerms:
     @functools.cached_property
     def lost(self) -> LostCounter | None:
         return lost_counter(
-            self.privacy.side_counters,
+            self.privacy.summary_counts,
             self.bounds,
             self.lost_in,
-            one_record=self.unit.is_one_record,
+            one_record=self.privacy_unit.is_one_record,
             windows=self.window_count,
             noise=self.noise,
         )
@@ -176,27 +178,27 @@ class ReleaseTerms:
 
     @property
     def shown(self) -> tuple[float, float]:
-        return self.loss.shown(self.privacy.shown_delta)
+        return self.loss.shown(self.privacy.reported_delta)
 
     @property
     def loss(self) -> Loss:
         return self.privacy.loss(self.delta)
 
-    def foolish(self, people: float | None = None) -> list[str]:
+    def warnings(self, people: float | None = None) -> list[str]:
         """Describe unreasonable values for epsilon and delta. `people` is the approximate number of units."""
-        who, privacy = "records" if self.unit.is_one_record else "people", self.privacy
+        who, privacy = "records" if self.privacy_unit.is_one_record else "people", self.privacy
         epsilon, delta = self.shown
         noise = math.sqrt(privacy.spending.of_one_count)
         attack = self.loss.attack_words
-        found = foolish(noise=noise, epsilon=epsilon, delta=delta, attack=attack, people=people, who=who)
+        found = weak_parameters(noise=noise, epsilon=epsilon, delta=delta, attack=attack, people=people, who=who)
         if self.bounds.has_norm and self.bounds.total_weight is not None and self.noise is Noise.GAUSSIAN:
-            found.append("a norm of order 1 takes more than one of order 2, and Gaussian noise gains nothing by it")
+            found.append("an L1 norm takes more than an L2 norm, and Gaussian noise gains nothing by it")
         return found
 
     @property
     def share_left(self) -> Fraction:
         """Budget share for the sketch's counters and the votes that select keys."""
-        spend = self.norm_spend if self.norm is None else self.norm.spend
+        spend = self.norm_share if self.norm is None else self.norm.share
         return share_left(self.counters, spend or Fraction(0), Fraction(0) if self.lost is None else self.lost.shares)
 
     @property
@@ -210,7 +212,7 @@ class ReleaseTerms:
             return self
         assert max_norm is not None
         known = self.norm.bound(max_norm)
-        return dataclasses.replace(self, bounds=known, norm=None, norm_spend=self.norm.spend)
+        return dataclasses.replace(self, bounds=known, norm=None, norm_share=self.norm.share)
 
     @property
     def votes(self) -> SelectionRule | None:
@@ -225,8 +227,8 @@ class ReleaseTerms:
     def counts_items(self) -> bool:
         return self.selection is not None and self.selection.counts_items
 
-    def without_side_counters(self) -> ReleaseTerms:
-        return dataclasses.replace(self, privacy=self.privacy.without_side_counters())
+    def without_summary_counts(self) -> ReleaseTerms:
+        return dataclasses.replace(self, privacy=self.privacy.without_summary_counts())
 
     def paying_for(self, release: Any) -> ReleaseTerms:
         """Build the terms without a budget, or raise if the budget share has paid for another release."""
@@ -234,7 +236,7 @@ class ReleaseTerms:
 
     def bill(self, what: Mapping[str, Any]) -> Bill | None:
         """Build the bill for a run, with facts to record, or `None` without a ledger."""
-        payer, terms = self.privacy.payer, {"unit": self.unit, "relation": self.privacy.relation}
+        payer, terms = self.privacy.payer, {"privacy_unit": self.privacy_unit, "relation": self.privacy.relation}
         return None if payer is None else payer.bill(self.loss, terms, what)
 
     def without_budget(self) -> ReleaseTerms:
@@ -286,8 +288,8 @@ class RowTerms(ReleaseTerms):
 
     def _check_horizon(self) -> None:
         _validate.instance(RowMechanism, mechanism=self.mechanism)
-        if not self.unit.over_horizon:
-            raise ValueError(f"unit must be one over the horizon, got {self.unit.value}")
+        if not self.privacy_unit.over_horizon:
+            raise ValueError(f"privacy_unit must be one over the horizon, got {self.privacy_unit.value}")
         if self.window_count > self.mechanism.windows:
             raise ArgumentError(
                 "max_windows",

@@ -12,7 +12,7 @@ JSON text. `docs/beam_yaml.md` lists the output columns.
 ...         domain={"type": "text", "max_bytes": 8},
 ...         k=1,
 ...         privacy={"epsilon": 2, "delta": 1e-6},
-...         unit={"privacy_id": "person", "norm": {"max_norm": 1}},
+...         privacy_unit={"privacy_id": "person", "norm": {"max_norm": 1}},
 ...     )
 ...     _ = found | beam.Map(lambda row: print(row.place, row.item))
 1 home

@@ -15,7 +15,7 @@ from apache_beam.utils.secret import Secret
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Takes
 from beam_dpsketch.answers.released import RELEASED_KINDS, Released
-from beam_dpsketch.answers.side_answers import SideAnswers
+from beam_dpsketch.answers.summary_answers import SummaryAnswers
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
 from beam_dpsketch.config.forms import Block, Entry, make, read_block, read_text, take_one
@@ -29,7 +29,7 @@ from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains import BytesDomain, Domain
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.privacy.loss.payment import Uses
-from beam_dpsketch.privacy.side_counters import WEIGHT, same_as
+from beam_dpsketch.privacy.summary_counts import WEIGHT, same_as
 from beam_dpsketch.rows.schema import (
     WINDOW_COLUMNS,
     WithPlace,
@@ -161,7 +161,7 @@ class PrivateRows(RowTransform):
         if secret is not None:
             self._private = self._private.with_idempotent_noise(**secret)
         if scale is not None:
-            self._private = self._private.expecting(scale)
+            self._private = self._private.with_size_hint(scale)
 
     @staticmethod
     def _read_ask(ask: Any, declared: ReleaseSpec) -> Ask | None:
@@ -182,7 +182,7 @@ class PrivateRows(RowTransform):
         try:
             return pcoll | self.step >> steps
         except RefusalError as error:  # about windows or fields of the rows
-            raise error.at(places=places_of_arguments(self._declared.unit)) from None
+            raise error.at(places=places_of_arguments(self._declared.privacy_unit)) from None
 
 
 class _Steps(beam.PTransform):
@@ -231,12 +231,12 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     if not ask.is_answered_by(released):
         by_groups = "is not answered where items are counted one by one; ask for items or top_k"
         raise refusal(path, by_groups if declared.count.by_item else ask.refusal(released), "E812")
-    terms, is_aside = declared.terms, getattr(SideAnswers, entry.method, None) is getattr(released, entry.method)
+    terms, is_aside = declared.terms, getattr(SummaryAnswers, entry.method, None) is getattr(released, entry.method)
     told = {name for counter in terms.counters for name in counter.names}
     if terms.total_cells is not None:  # the counters determine the weight, and equal quantities
         told.update(same_as(WEIGHT, terms.bounds))
-    if is_aside and (side := entry.side_counter) is not None and side not in told:
-        raise refusal(path, f"needs the side counter {side}: see privacy.side_counters", "E812")
+    if is_aside and (side := entry.summary_count) is not None and side not in told:
+        raise refusal(path, f"needs the summary count {side}: see privacy.summary_counts", "E812")
     if entry.setting is not None and not getattr(declared.count, entry.setting):
         raise refusal(path, f"needs the setting {entry.setting}: true", "E812")
 
@@ -250,7 +250,7 @@ def private_transform(declared: ReleaseSpec) -> PrivateRelease[Any]:
     """Build the private transform for a declared release.
 
     >>> from beam_dpsketch.config import read_release
-    >>> settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 0.5}, "unit": "record"}
+    >>> settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 0.5}, "privacy_unit": "record"}
     >>> private_transform(read_release(settings)).default_label()
     'PrivateFrequencies'
     """

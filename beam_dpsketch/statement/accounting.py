@@ -40,16 +40,16 @@ class Spent:
       release_count: number of distinct releases.
       run_count: number of distinct runs.
       loss: total loss, exact or rounded up by at most 2^-256 for each sum.
-      shown_delta: smallest delta at which any release reports its epsilon.
+      reported_delta: smallest delta at which any release reports its epsilon.
     """
 
-    unit: PrivacyUnit
+    privacy_unit: PrivacyUnit
     relation: NeighboringRelation
     period_micros: int
     release_count: int
     run_count: int
     loss: Loss
-    shown_delta: float
+    reported_delta: float
 
     @property
     def rho(self) -> Fraction:
@@ -70,7 +70,7 @@ def add_up(statements: Iterable[Stated], unreleased: Sequence[Stated] = ()) -> l
     """Add up releases' losses, separately for each privacy unit, relation and period length."""
     groups: dict[Any, list[Stated]] = {}
     for each in (*statements, *unreleased):
-        groups.setdefault((each.unit, each.relation, each.period_micros), []).append(each)
+        groups.setdefault((each.privacy_unit, each.relation, each.period_micros), []).append(each)
     nothing = {release_id for each in unreleased for release_id in each.release_ids}
     return [_sum_of(found, nothing) for found in groups.values()]
 
@@ -78,9 +78,11 @@ def add_up(statements: Iterable[Stated], unreleased: Sequence[Stated] = ()) -> l
 def _sum_of(found: Sequence[Stated], nothing: set[bytes]) -> Spent:
     ids = {release_id for each in found for release_id in each.release_ids}
     loss = _loss_of(_distinct(found))
-    shown_delta = min(each.shown_delta for each in found)
+    reported_delta = min(each.reported_delta for each in found)
     first, run_count = found[0], len(runs(list(ids)))
-    return Spent(first.unit, first.relation, first.period_micros, len(ids - nothing), run_count, loss, shown_delta)
+    return Spent(
+        first.privacy_unit, first.relation, first.period_micros, len(ids - nothing), run_count, loss, reported_delta
+    )
 
 
 def _distinct(found: Iterable[Stated]) -> Distinct:

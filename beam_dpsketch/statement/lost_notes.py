@@ -14,8 +14,8 @@ from beam_dpsketch import checks as _validate
 from beam_dpsketch.encodings import named
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import least_losses
-from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_STATED_VARIANCE, MAX_VALUE, SideNote
+from beam_dpsketch.privacy.summary_counts import least_losses
+from beam_dpsketch.statement.summary_notes import MAX_DENOMINATOR, MAX_STATED_VARIANCE, MAX_VALUE, SummaryNote
 from beam_dpsketch.words import shown_plainly
 
 MAX_BINS, _FURTHEST = 64, 20
@@ -26,7 +26,7 @@ _ROUNDED = Fraction(1, 12)  # variance added by rounding to integers
 @named("LostNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LostNote:
-    """Clipping histogram for a release or its run, as described in `privacy.side_counters`.
+    """Clipping histogram for a release or its run, as described in `privacy.summary_counts`.
 
     Attributes:
       share: its share of rho. A combination has the smaller share.
@@ -42,7 +42,7 @@ class LostNote:
     sigma_squared: Fraction
     first: int
     counts: tuple[int, ...]
-    kept: SideNote | None = None
+    kept: SummaryNote | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:

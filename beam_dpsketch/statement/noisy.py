@@ -18,8 +18,8 @@ from beam_dpsketch.errors import FormatError
 from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
-from beam_dpsketch.statement.side_notes import SideNote
 from beam_dpsketch.statement.stated import Stated
+from beam_dpsketch.statement.summary_notes import SummaryNote
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ class NoisyReleases:
         common, common_of_notes = _fields(statement), [_fields(note) for note in statement.side]
         for release_id, values in zip(self._release_ids, self._side.tolist(), strict=True):
             notes, lost = zip(common_of_notes, values, strict=False), statement.lost
-            side = tuple([unchecked(SideNote, {**note, "value": value}) for note, value in notes])
+            side = tuple([unchecked(SummaryNote, {**note, "value": value}) for note, value in notes])
             if lost is not None and not lost.of_run:
                 lost = unchecked(LostNote, {**_fields(lost), "counts": tuple(values[len(side) :])})
             yield unchecked(Stated, {**common, "release_ids": (release_id,), "side": side, "lost": lost})

@@ -84,7 +84,7 @@ class KeyNote:
 
 @named("GroupNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GroupNote:
+class ThresholdNote:
     """Item selection rule for grouped counts. All fields are public.
 
     Attributes:

@@ -15,13 +15,13 @@ from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, UNITS, WEIGHT, Uncounted
+from beam_dpsketch.privacy.summary_counts import CLIPPED, RECORDS, UNITS, WEIGHT, Uncounted
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, ReleaseTerms
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
-from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
+from beam_dpsketch.statement.notes import AnswerNote, KeyNote, RowNote, ThresholdNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
-from beam_dpsketch.statement.side_notes import MAX_STATED_VARIANCE, NAMES, SideNote
+from beam_dpsketch.statement.summary_notes import MAX_STATED_VARIANCE, NAMES, SummaryNote
 
 _MIN_RHO, _MAX_RHO = Fraction(1, 1 << 200), 1 << 64
 _MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # limits of the format
@@ -34,7 +34,7 @@ class Stated:
     rho: Fraction
     sigma_squared_per_level: tuple[Fraction, ...]
     relation: NeighboringRelation
-    unit: PrivacyUnit
+    privacy_unit: PrivacyUnit
     bounds: Bounds
     window_count: int = 1
     overlapping: int = 1
@@ -43,19 +43,19 @@ class Stated:
     uncounted: Uncounted = Uncounted.NOTHING
     period_micros: int = 0
     randomness: Randomness = Randomness.SYSTEM
-    shown_delta: float = USUAL_DELTA
+    reported_delta: float = USUAL_DELTA
     release_ids: tuple[bytes, ...]
-    side: tuple[SideNote, ...] = ()
-    own_total: SideNote | None = dataclasses.field(default=None, compare=False)  # computed from the counters
+    side: tuple[SummaryNote, ...] = ()
+    own_total: SummaryNote | None = dataclasses.field(default=None, compare=False)  # computed from the counters
     lost: LostNote | None = None
     weakest: ClippingState = ClippingState.CANNOT_HAPPEN
     of_metric: bool = False
-    norm_spend: Fraction | None = None
+    norm_share: Fraction | None = None
     delta: Fraction = Fraction(0)
     pure: Fraction = Fraction(0)
     pure_rho: Fraction = Fraction(0)
     noise: Noise = Noise.GAUSSIAN
-    keys: KeyNote | GroupNote | None = None
+    keys: KeyNote | ThresholdNote | None = None
     over_time: RowNote | AnswerNote | None = None
 
     @classmethod
@@ -66,9 +66,9 @@ class Stated:
         *,
         randomness: Randomness,
         release_id: bytes,
-        side: tuple[SideNote, ...] = (),
+        side: tuple[SummaryNote, ...] = (),
         lost: LostNote | None = None,
-        keys: KeyNote | GroupNote | None = None,
+        keys: KeyNote | ThresholdNote | None = None,
         over_time: RowNote | None = None,
         uncounted: Uncounted = Uncounted.NOTHING,
     ) -> Stated:
@@ -76,8 +76,8 @@ class Stated:
         return cls(
             **terms.loss._asdict(),
             relation=terms.privacy.relation,
-            shown_delta=terms.privacy.shown_delta,
-            unit=terms.unit,
+            reported_delta=terms.privacy.reported_delta,
+            privacy_unit=terms.privacy_unit,
             bounds=terms.bounds,
             window_count=terms.window_count,
             overlapping=terms.overlapping,
@@ -85,7 +85,7 @@ class Stated:
             disclosed=terms.disclosed,
             uncounted=terms.uncounted | uncounted,
             period_micros=terms.period_micros,
-            norm_spend=terms.norm_spend,
+            norm_share=terms.norm_share,
             noise=terms.noise,
             sigma_squared_per_level=sigma_squared_per_level,
             randomness=randomness,
@@ -108,7 +108,7 @@ class Stated:
         self._check_pure()
         parts = (
             self.rho,
-            self.norm_spend or Fraction(1),
+            self.norm_share or Fraction(1),
             self.delta,
             self.pure,
             self.pure_rho,
@@ -116,7 +116,7 @@ class Stated:
         )
         if any(value.denominator > _MAX_DENOMINATOR for value in parts):
             raise ValueError(
-                "rho, norm_spend and sigma_squared_per_level must be fractions with denominators up to 2**7000"
+                "rho, norm_share and sigma_squared_per_level must be fractions with denominators up to 2**7000"
             )
         if len(self.release_ids) > _MAX_RELEASES:
             raise ValueError(f"at most {_MAX_RELEASES} releases can be combined")
@@ -126,9 +126,9 @@ class Stated:
             raise ValueError("release_ids must differ")
         _validate.whole_fields(self, "window_count", "overlapping", low=1, high=MAX_WINDOWS)
         _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
-        _validate.open_unit_interval(shown_delta=self.shown_delta)
-        object.__setattr__(self, "shown_delta", float(self.shown_delta))
-        check_unit(self.unit, self.bounds, self.period_micros)
+        _validate.open_unit_interval(reported_delta=self.reported_delta)
+        object.__setattr__(self, "reported_delta", float(self.reported_delta))
+        check_unit(self.privacy_unit, self.bounds, self.period_micros)
         self._check_parts()
 
     def _check_pure(self) -> None:
@@ -142,14 +142,14 @@ class Stated:
 
     def _check_parts(self) -> None:
         self.bounds.given(ArgumentError("bounds", "must be the $NormBound that was chosen, not $AutoNorm", "E218"))
-        if self.norm_spend is not None and not (_MIN_RHO <= self.norm_spend < 1 and self.bounds.has_norm):
-            raise ValueError("norm_spend must be between 2**-200 and 1, and None without a NormBound")
+        if self.norm_share is not None and not (_MIN_RHO <= self.norm_share < 1 and self.bounds.has_norm):
+            raise ValueError("norm_share must be between 2**-200 and 1, and None without a NormBound")
         names = [name for note in self.side for name in note.names]
         if len(set(names)) < len(names):
             raise ValueError("side must name each count once")
         if self.sketch_share <= 0:
             raise ArgumentError("", "the parts of rho must sum to less than 1, so that the sketch has one", "E113")
-        if self.over_time is not None and not self.unit.over_horizon:
+        if self.over_time is not None and not self.privacy_unit.over_horizon:
             raise ValueError("over_time must be None where the unit is not one over a horizon")
 
     @property
@@ -161,7 +161,7 @@ class Stated:
     def is_bounded(self) -> bool:
         """Whether the contribution bounds can clip data. Answers then describe the clipped data."""
         is_cut = self.bounds.has_weights or Uncounted.EXCESS_WEIGHT in self.uncounted
-        return is_cut or not self.unit.is_one_record
+        return is_cut or not self.privacy_unit.is_one_record
 
     @property
     def is_row(self) -> bool:
@@ -179,18 +179,18 @@ class Stated:
     @property
     def sketch_share(self) -> Fraction:
         """Share of rho for the sketch's counters."""
-        others = (self.norm_spend or Fraction(0)) + (Fraction(0) if self.keys is None else self.keys.share)
+        others = (self.norm_share or Fraction(0)) + (Fraction(0) if self.keys is None else self.keys.share)
         others += Fraction(0) if self.lost is None else self.lost.shares
         return 1 - sum((note.share for note in self.side), others)
 
-    def note(self, name: str) -> SideNote | None:
+    def note(self, name: str) -> SummaryNote | None:
         """Select the count with the smallest margin, which depends on noise alone, or `None` if there is none."""
         own = () if self.own_total is None or self.of_metric else (self.own_total,)
         found = (note for note in (*self.side, *own) if name in note.names)
         return min(found, key=lambda note: note.interval(0.95).upper - note.estimate, default=None)
 
     @property
-    def contents(self) -> list[SideNote]:
+    def contents(self) -> list[SummaryNote]:
         """Most precise note for each quantity, without duplicates."""
         return [*{id(note): note for note in map(self.note, NAMES) if note is not None}.values()]
 
@@ -201,22 +201,22 @@ class Stated:
         """
         is_own = self.own_total is not None and (self.of_metric or self.note(WEIGHT) is self.own_total)
         is_capped = name == WEIGHT and self.bounds.total_weight is None and not is_own
-        return not self.unit.is_one_record and (name in (RECORDS, CLIPPED) or is_capped)
+        return not self.privacy_unit.is_one_record and (name in (RECORDS, CLIPPED) or is_capped)
 
-    def words_of(self, note: SideNote) -> str:
+    def words_of(self, note: SummaryNote) -> str:
         """Format a summary count. For a timeline row, name the weighted sum without a number."""
         if self.is_row:
             return f"a weighted sum of the {note.words} of windows"
-        if UNITS in note.names and not self.unit.is_one_record:
+        if UNITS in note.names and not self.privacy_unit.is_one_record:
             return dataclasses.replace(note, names=(UNITS,)).as_words()
         if note is self.own_total and self.is_bounded:
             weight = dataclasses.replace(note, names=(WEIGHT,))
             return weight.as_words().replace(weight.words, self.name_of(note))
         return note.as_words(at_least=any(map(self.is_at_least, note.names)))
 
-    def name_of(self, note: SideNote) -> str:
+    def name_of(self, note: SummaryNote) -> str:
         """Name a summary count."""
-        if UNITS in note.names and not self.unit.is_one_record:
+        if UNITS in note.names and not self.privacy_unit.is_one_record:
             return "privacy ids"
         if note is self.own_total and self.is_bounded:
             return f"total {'weight' if self.bounds.has_weights else 'count'} after clipping"
@@ -234,7 +234,7 @@ class Stated:
 
     @property
     def weight_bits(self) -> int:
-        """Weight resolution: multiples of 2**-weight_bits records."""
+        """Weight step: multiples of 2**-weight_bits records."""
         return SCALE_BITS if self.bounds.has_norm else 0
 
     def epsilon(self, delta: float) -> float:
@@ -254,11 +254,11 @@ class Stated:
         return self.loss.attack_accuracy
 
     @property
-    def shown_epsilon(self) -> float:
+    def reported_epsilon(self) -> float:
         """Reported epsilon at `delta_of_epsilon`. Infinite if not pure and the release's own delta is at least that."""
-        return self.loss.shown(self.shown_delta)[0]
+        return self.loss.shown(self.reported_delta)[0]
 
     @property
     def delta_of_epsilon(self) -> float:
         """Reported delta. Under a pure loss, the delta of item selection, or 0."""
-        return self.loss.shown(self.shown_delta)[1]
+        return self.loss.shown(self.reported_delta)[1]

@@ -11,10 +11,10 @@ from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT, Uncounted
+from beam_dpsketch.privacy.summary_counts import RECORDS, UNITS, WEIGHT, Uncounted
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.clipping import Clipping
-from beam_dpsketch.statement.notes import GroupNote, KeyNote
+from beam_dpsketch.statement.notes import KeyNote, ThresholdNote
 from beam_dpsketch.statement.release_id import runs
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.stated import Stated
@@ -37,9 +37,9 @@ def summary(statement: Stated, clipping: Clipping) -> dict[str, str]:
     run_count = len(runs(statement.release_ids))
     bounds = statement.bounds.words(statement, combined=run_count > 1)
     keyed = "" if statement.randomness is Randomness.SYSTEM else _KEYED
-    loss, change = loss_in_words(statement.loss, statement.shown_delta), change_in_words(statement)
+    loss, change = loss_in_words(statement.loss, statement.reported_delta), change_in_words(statement)
     return {
-        "Protects": statement.unit.value,
+        "Protects": statement.privacy_unit.value,
         "Guarantee": f"{loss}, for {change}{keyed}",
         "Meaning": _meaning(statement),
         "Contribution": bounds + (f", in each of {run_count} runs" if run_count > 1 else ""),
@@ -53,7 +53,7 @@ def summary(statement: Stated, clipping: Clipping) -> dict[str, str]:
 def details(statement: Stated, clipping: Clipping) -> dict[str, str]:
     """Format the detail lines for auditors, by heading."""
     rows: Any = statement.over_time
-    needed = "usable value" if statement.unit.is_one_record else "privacy id or a usable value"
+    needed = "usable value" if statement.privacy_unit.is_one_record else "privacy id or a usable value"
     clamped = "; values outside the declared range are clamped to its ends" * (Uncounted.CLAMPED in statement.uncounted)
     found = {
         "Definition": _definition(statement),
@@ -80,9 +80,9 @@ def disclosed(what: Disclosure) -> list[str]:
     return [words for flag, words in _DISCLOSED.items() if flag in what]
 
 
-def loss_in_words(loss: Loss, shown_delta: float, kind: str = "differential privacy") -> str:
+def loss_in_words(loss: Loss, reported_delta: float, kind: str = "differential privacy") -> str:
     """Format epsilon and delta, rounded up, with the kind of guarantee in brackets."""
-    epsilon, delta = loss.shown(shown_delta)
+    epsilon, delta = loss.shown(reported_delta)
     if math.isinf(epsilon):
         return _zcdp(loss)
     if not delta:
@@ -97,15 +97,15 @@ def _zcdp(loss: Loss) -> str:
 
 def change_in_words(of: Any) -> str:
     """Format the relation between neighboring data sets, from terms or a statement."""
-    unit, relation = of.unit, getattr(of, "relation", None) or of.privacy.relation
+    privacy_unit, relation = of.privacy_unit, getattr(of, "relation", None) or of.privacy.relation
     verb = "replacing" if relation is NeighboringRelation.REPLACE_ONE else "adding or removing"
-    if unit.span:
-        return f"{verb} what one {unit.noun} contributes to one {unit.span}"
-    records = "the records of " * (verb == "replacing" and not unit.is_one_record)
-    return f"{verb} {records}one {unit.noun}"
+    if privacy_unit.span:
+        return f"{verb} what one {privacy_unit.noun} contributes to one {privacy_unit.span}"
+    records = "the records of " * (verb == "replacing" and not privacy_unit.is_one_record)
+    return f"{verb} {records}one {privacy_unit.noun}"
 
 
-def selection_in_words(note: KeyNote | GroupNote, delta: Fraction, of: Any) -> str:
+def selection_in_words(note: KeyNote | ThresholdNote, delta: Fraction, of: Any) -> str:
     """Format the selection rule, and the probability that a unit alone causes a release.
 
     Args:
@@ -113,12 +113,12 @@ def selection_in_words(note: KeyNote | GroupNote, delta: Fraction, of: Any) -> s
       delta: the probability.
       of: the terms or statement.
     """
-    noun, span = of.unit.noun, f" within one {of.unit.span}" * bool(of.unit.span)
+    noun, span = of.privacy_unit.noun, f" within one {of.privacy_unit.span}" * bool(of.privacy_unit.span)
     alone = f"causes any {'item' if note.of_items else 'key'} to be released with probability at most"
     lost = f"{alone} {round_up(delta, 6):g} (included in delta)"
     if isinstance(note, KeyNote):
         return f"chosen from the data with noise; a key {note.words(noun)}; one {noun} alone{span} {lost}"
-    total, clipped = _total(of), " after clipping" * (not of.unit.is_one_record or of.bounds.has_weights)
+    total, clipped = _total(of), " after clipping" * (not of.privacy_unit.is_one_record or of.bounds.has_weights)
     items = "one item" if note.max_items == 1 else f"up to {note.max_items} items"
     return f"{note.words(noun, total, clipped)}; each {noun} counts for {items}, and alone{span} {lost}"
 
@@ -128,8 +128,12 @@ def _total(of: Any) -> str:
 
 
 def _given(statement: Stated) -> str:
-    unit = statement.unit
-    return f"what a given {unit.noun} contributed to one {unit.span}" if unit.span else f"a given {unit.noun}"
+    privacy_unit = statement.privacy_unit
+    return (
+        f"what a given {privacy_unit.noun} contributed to one {privacy_unit.span}"
+        if privacy_unit.span
+        else f"a given {privacy_unit.noun}"
+    )
 
 
 def _meaning(statement: Stated) -> str:
@@ -144,7 +148,7 @@ def _selection(statement: Stated) -> dict[str, str]:
     if not statement.delta:
         return {}
     if statement.keys is None:  # combined releases with different rules
-        alone = f"one {statement.unit.noun} alone causes any of them to be released with probability at most"
+        alone = f"one {statement.privacy_unit.noun} alone causes any of them to be released with probability at most"
         lost = f"{alone} {round_up(statement.delta, 6):g} (included in delta)"
         return {"Keys": f"keys or items, chosen from the data with noise by several rules; {lost}"}
     words = selection_in_words(statement.keys, statement.delta, statement)
@@ -155,7 +159,7 @@ def _selection_details(statement: Stated) -> str:
     note: Any = statement.keys
     if note is None:
         return ""
-    noun, words = statement.unit.noun, []
+    noun, words = statement.privacy_unit.noun, []
     votes = note.votes if note.of_items else note
     if votes is not None and (more := votes.of_several(noun, "item" if note.of_items else "key")):
         words.append(f"probability 1/2 also with {more}")
@@ -168,7 +172,7 @@ def _selection_details(statement: Stated) -> str:
 
 
 def _definition(statement: Stated) -> str:
-    epsilon, delta = statement.shown_epsilon, statement.delta_of_epsilon
+    epsilon, delta = statement.reported_epsilon, statement.delta_of_epsilon
     if math.isinf(epsilon):
         lost = f"{round_up(statement.delta, 6):g}"
         return f"{change_in_words(statement)}; an epsilon follows from rho for every delta above {lost}"
@@ -197,14 +201,18 @@ def _accounting(statement: Stated) -> str:
 
 def _covers(statement: Stated) -> str:
     """Format the scope of the loss."""
-    count, run_count, unit = len(statement.release_ids), len(runs(statement.release_ids)), statement.unit
+    count, run_count, privacy_unit = (
+        len(statement.release_ids),
+        len(runs(statement.release_ids)),
+        statement.privacy_unit,
+    )
     if run_count > 1:
         return f"the loss covers {count} releases of {run_count} runs"
-    if unit is PrivacyUnit.RECORD_IN_THIS_RELEASE:
+    if privacy_unit is PrivacyUnit.RECORD_IN_THIS_RELEASE:
         return "the loss covers this release alone"
-    if unit.span:
-        windows = "" if unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW else "windows, "
-        return f"the loss covers one {unit.span}, with all its {windows}keys and metrics"
+    if privacy_unit.span:
+        windows = "" if privacy_unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW else "windows, "
+        return f"the loss covers one {privacy_unit.span}, with all its {windows}keys and metrics"
     return "the loss covers all keys, windows and metrics of the run together"
 
 
@@ -237,13 +245,13 @@ def _contents(statement: Stated) -> str:
     """Format the main summary counts: privacy ids and records, or the total."""
     if statement.is_row:
         return "weighted sums of windows; the answers of the timeline report counts"
-    units = None if statement.unit.is_one_record else statement.note(UNITS)
+    units = None if statement.privacy_unit.is_one_record else statement.note(UNITS)
     total = statement.note(RECORDS) or statement.note(WEIGHT)
     notes = [*dict.fromkeys(note for note in (units, total) if note is not None)]
     if not notes:
         return "not counted (there are no summary counts)"
     again = units is not None and statement.over_time is not None
-    each = f"; a {statement.unit.noun} counts once in each window" * again
+    each = f"; a {statement.privacy_unit.noun} counts once in each window" * again
     return f"{', '.join(map(statement.words_of, notes))}{' of all metrics' * statement.of_metric}{each}"
 
 
@@ -258,13 +266,13 @@ def _counts(statement: Stated) -> Iterator[str]:
 def _parts(statement: Stated) -> Iterator[str]:
     note: Any = statement.keys
     votes = note.votes if note is not None and note.of_items else note
-    if not (statement.side or statement.lost or statement.norm_spend or votes) or len(statement.release_ids) > 1:
+    if not (statement.side or statement.lost or statement.norm_share or votes) or len(statement.release_ids) > 1:
         return
     yield f"{_percent(statement.sketch_share)} data"
-    if statement.norm_spend:
-        yield f"{_percent(statement.norm_spend)} norm (sigma = {_norm_sigma(statement):.4g} per count)"
+    if statement.norm_share:
+        yield f"{_percent(statement.norm_share)} norm (sigma = {_norm_sigma(statement):.4g} per count)"
     if votes is not None:
-        sigma = f"sigma = {math.sqrt(votes.sigma_squared) / votes.grid:.4g}, in {statement.unit.noun}s"
+        sigma = f"sigma = {math.sqrt(votes.sigma_squared) / votes.grid:.4g}, in {statement.privacy_unit.noun}s"
         yield f"{_percent(votes.share)} {'item' if note.of_items else 'key'} selection ({sigma})"
     for side in statement.side:
         yield f"{_percent(side.share)} {statement.name_of(side)} (sigma = {math.sqrt(side.sigma_squared):.4g})"
@@ -275,7 +283,7 @@ def _parts(statement: Stated) -> Iterator[str]:
 def _norm_sigma(statement: Stated) -> float:
     loss = statement.pure if statement.noise is Noise.LAPLACE else None
     spending = Spending(statement.rho, loss)
-    return math.sqrt(spending.parameter(one_count(statement.relation), share=statement.norm_spend or Fraction(0)))
+    return math.sqrt(spending.parameter(one_count(statement.relation), share=statement.norm_share or Fraction(0)))
 
 
 def _percent(share: Fraction) -> str:

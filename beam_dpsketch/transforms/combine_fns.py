@@ -27,7 +27,7 @@ from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.units import PrivacyId, Record, check_max_keys, check_max_weight
 from beam_dpsketch.exact.reading.reading import RecordReader
 from beam_dpsketch.exact.reading.selectors import Selector, Selectors
-from beam_dpsketch.exact.sketches.factor import FactorSpec
+from beam_dpsketch.exact.sketches.factor import FactorizationSpec
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.exact.sketches.trees import TreeSpec
@@ -47,7 +47,8 @@ class PrivateSketchFn(RawSketchFn):
     """Combine elements into a release of the sketch described by a spec, protecting each record.
 
     Args:
-      spec: a `SketchSpec`, `ListedItems`, a `FactorSpec` or a `TreeSpec`. All levels of a tree are released together.
+      spec: a `SketchSpec`, `ListedItems`, a `FactorizationSpec` or a `TreeSpec`. All levels of a tree are released
+        together.
       privacy: privacy loss per output.
       unit: the largest weight of a record. Weights outside are clamped.
       item: the counted value: a field name, a callable, or `None` for the element itself.
@@ -56,16 +57,16 @@ class PrivateSketchFn(RawSketchFn):
 
     def __init__(
         self,
-        spec: SketchSpec | ListedItems | FactorSpec | TreeSpec,
+        spec: SketchSpec | ListedItems | FactorizationSpec | TreeSpec,
         privacy: PrivacySpec,
         *,
-        unit: Record = Record(),  # noqa: B008
+        privacy_unit: Record = Record(),  # noqa: B008
         item: Selector = None,
         weight: Selector = None,
     ) -> None:
-        _validate.instance(Record, unit=unit)
-        declared = ReleaseSpec(AnySketch(spec), privacy, unit, item, weight)
-        terms = dataclasses.replace(declared.terms.under(None), unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
+        _validate.instance(Record, privacy_unit=privacy_unit)
+        declared = ReleaseSpec(AnySketch(spec), privacy, privacy_unit, item, weight)
+        terms = dataclasses.replace(declared.terms.under(None), privacy_unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
         calibration = Calibration.of(spec, terms)
         super().__init__(declared.summed(terms), declared.selectors)
         self._calibration = calibration.with_terms(terms.paying_for(object()))
@@ -90,28 +91,30 @@ class BoundContributions(beam.PTransform):
     The private transforms include this step. Use it to inspect clipped records, or before other aggregations.
 
     Args:
-      unit: the privacy id and its bounds, without `max_windows`.
+      privacy_unit: the privacy id and its bounds, without `max_windows`.
       item: the counted value: a field name, a callable, or `None` for the element itself.
       weight: whole number that a record counts. `None` is 1.
       key: a field name or a callable. `None` without keys.
     """
 
     def __init__(
-        self, unit: PrivacyId, *, item: Selector = None, weight: Selector = None, key: Selector = None
+        self, privacy_unit: PrivacyId, *, item: Selector = None, weight: Selector = None, key: Selector = None
     ) -> None:
         super().__init__()
-        _validate.instance(PrivacyId, unit=unit)
-        if unit.max_windows is not None:
+        _validate.instance(PrivacyId, privacy_unit=privacy_unit)
+        if privacy_unit.max_windows is not None:
             raise ArgumentError("max_windows", "must be left out: BoundContributions bounds each window alone", "E224")
-        if not isinstance(unit.bounds, RecordBounds):
+        if not isinstance(privacy_unit.bounds, RecordBounds):
             raise ArgumentError(
                 "bounds", "must be $RecordBounds here: a $NormBound scales what is in the counters of a sketch", "E225"
             )
-        check_max_keys(unit, is_keyed=key is not None)
+        check_max_keys(privacy_unit, is_keyed=key is not None)
         if weight is not None:
-            check_max_weight(unit.bounds)
-        self._bounds = unit.bounds
-        self._selectors = Selectors(item, weight, unit.field, key, ("privacy_id", "key") if unit.opaque_bytes else ())
+            check_max_weight(privacy_unit.bounds)
+        self._bounds = privacy_unit.bounds
+        self._selectors = Selectors(
+            item, weight, privacy_unit.field, key, ("privacy_id", "key") if privacy_unit.opaque_bytes else ()
+        )
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)

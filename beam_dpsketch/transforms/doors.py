@@ -23,15 +23,15 @@ from beam_dpsketch.exact.declared.units import Unit
 from beam_dpsketch.exact.domains import BytesDomain, Domain, FloatDomain, IntegerDomain
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.exact.reading.selectors import Selector
-from beam_dpsketch.exact.sketches.factor import FactorSpec
+from beam_dpsketch.exact.sketches.factor import FactorizationSpec
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.exact.sketches.trees import TreeSpec
-from beam_dpsketch.planning.kinds.grouped_counts import Groups, top_k
 from beam_dpsketch.planning.kinds.layouts import Purpose
 from beam_dpsketch.planning.kinds.metrics import Metric, Metrics
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, Quantiles, Searchable, TopKSearch
 from beam_dpsketch.planning.kinds.statistics import Statistics
+from beam_dpsketch.planning.kinds.thresholded_counts import Thresholding, top_k
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.private_release import Output, PrivateRelease, refused_together
@@ -46,7 +46,7 @@ Numbers: TypeAlias = "IntegerDomain | FloatDomain"
 
 
 class _Shared(TypedDict, total=False):
-    unit: Required[Unit]
+    privacy_unit: Required[Unit]
     weight: Selector
 
 
@@ -92,11 +92,11 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
     Args:
       spec: the sketch, see `SketchSpec` and `SketchSpec.for_accuracy`, or `ListedItems`, to count these exactly.
       privacy: privacy loss per release. Under a `Horizon`, the loss of all timeline rows together.
-      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records. With keys, each privacy id
-        contributes to at most `max_keys` keys, in each window. Under a `Horizon`, a `PrivacyId` has `RecordBounds` and
-        `max_windows`, or a `NormBound`. With `max_windows` it counts in that many windows of the horizon: random
-        windows on bounded input, the first windows with data of the id on unbounded input. On bounded input a norm
-        covers all windows. On unbounded input a norm applies to each window, and needs `max_windows`.
+      privacy_unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records. With keys, each
+        privacy id contributes to at most `max_keys` keys, in each window. Under a `Horizon`, a `PrivacyId` has
+        `RecordBounds` and `max_windows`, or a `NormBound`. With `max_windows` it counts in that many windows of the
+        horizon: random windows on bounded input, the first windows with data of the id on unbounded input. On bounded
+        input a norm covers all windows. On unbounded input a norm applies to each window, and needs `max_windows`.
       item: the counted value: a field name, a callable, or `None` for the element itself.
       weight: whole number that a record counts, clamped to the unit's bounds. `None` is 1.
       keys: released keys: `PublicKeys`, a list, `KeySelection`, private selection by the votes of units, or
@@ -147,13 +147,13 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
         spec: Spec,
         privacy: PrivacySpec,
         *,
-        unit: Unit,
+        privacy_unit: Unit,
         item: Selector = None,
         weight: Selector = None,
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
     ) -> None:
-        others = privacy, unit, item, weight, keys, windows
+        others = privacy, privacy_unit, item, weight, keys, windows
         with refused_together(*others):
             count = ItemFrequencies(spec)
         super().__init__(ReleaseSpec(count, *others))
@@ -165,15 +165,15 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     For released windows, key types, late data, and timeline rows under a `Horizon`, see `PrivateFrequencies`.
 
     Args:
-      domain: the ordered universe, or a layout over it, a `FactorSpec` or a `TreeSpec`. Declare it independently of the
-        data, which it would publish. The memory of a layout is per window. By default, domains of up to 256 values have
-        a `TreeSpec.histogram` if Laplace noise makes it more accurate. Others of up to 2**17 values have a
-        `FactorSpec`, and domains of up to 2**32 `TreeSpec.for_ranks`. Wider domains have `TreeSpec.for_memory`, and so
-        have all others under an L2 norm, a `Horizon` or large weights. With `optimize_for="values"`, domains of up to
-        2**17 values have a `TreeSpec.histogram`, and wider domains a tree. Values outside are clamped. Nulls, NaN and
-        values with other types are dropped.
+      domain: the ordered universe, or a layout over it, a `FactorizationSpec` or a `TreeSpec`. Declare it independently
+        of the data, which it would publish. The memory of a layout is per window. By default, domains of up to 256
+        values have a `TreeSpec.histogram` if Laplace noise makes it more accurate. Others of up to 2**17 values have a
+        `FactorizationSpec`, and domains of up to 2**32 `TreeSpec.for_ranks`. Wider domains have `TreeSpec.for_memory`,
+        and so have all others under an L2 norm, a `Horizon` or large weights. With `optimize_for="values"`, domains of
+        up to 2**17 values have a `TreeSpec.histogram`, and wider domains a tree. Values outside are clamped. Nulls, NaN
+        and values with other types are dropped.
       privacy: privacy loss per release, over all counters. Under a `Horizon`, the loss of all timeline rows together.
-      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
+      privacy_unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       item: the value: a field name, a callable, or `None` for the element itself.
       weight: whole number that a record counts, clamped to the unit's bounds. `None` is 1.
       keys: released keys, as in `PrivateFrequencies`. `None` makes a single release from all elements.
@@ -186,7 +186,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     @typing.overload
     def __init__(
         self: PrivateQuantiles[ReleasedRanks],
-        domain: Domain | TreeSpec | FactorSpec,
+        domain: Domain | TreeSpec | FactorizationSpec,
         privacy: PrivacySpec,
         *,
         item: Selector = ...,
@@ -196,7 +196,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     @typing.overload
     def __init__(
         self: PrivateQuantiles[tuple[Any, ReleasedRanks]],
-        domain: Domain | TreeSpec | FactorSpec,
+        domain: Domain | TreeSpec | FactorizationSpec,
         privacy: PrivacySpec,
         *,
         item: Selector = ...,
@@ -206,7 +206,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     @typing.overload
     def __init__(
         self: PrivateQuantiles[TimelineRow],
-        domain: Domain | TreeSpec | FactorSpec,
+        domain: Domain | TreeSpec | FactorizationSpec,
         privacy: PrivacySpec,
         *,
         item: Selector = ...,
@@ -216,7 +216,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     @typing.overload
     def __init__(
         self: PrivateQuantiles[tuple[Any, TimelineRow]],
-        domain: Domain | TreeSpec | FactorSpec,
+        domain: Domain | TreeSpec | FactorizationSpec,
         privacy: PrivacySpec,
         *,
         item: Selector = ...,
@@ -225,17 +225,17 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     ) -> None: ...
     def __init__(
         self,
-        domain: Domain | TreeSpec | FactorSpec,
+        domain: Domain | TreeSpec | FactorizationSpec,
         privacy: PrivacySpec,
         *,
-        unit: Unit,
+        privacy_unit: Unit,
         item: Selector = None,
         weight: Selector = None,
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
         optimize_for: Purpose = "ranks",
     ) -> None:
-        others = privacy, unit, item, weight, keys, windows
+        others = privacy, privacy_unit, item, weight, keys, windows
         with refused_together(*others):
             count = Quantiles(domain, optimize_for)
         super().__init__(ReleaseSpec(count, *others))
@@ -251,7 +251,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         end, so means and sums are of clamped numbers. Noise grows with the width of the range. Do not compute the ends
         from the data. Nulls, NaN and values with other types are dropped.
       privacy: privacy loss per release, over all its sums. Under a `Horizon`, the loss of all timeline rows together.
-      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
+      privacy_unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       variance: whether the release also contains the variance and the standard deviation. The noise of a count is then
         up to a quarter larger, and the noise of a mean up to an eighth.
       item: the number: a field name, a callable, or `None` for the element itself.
@@ -308,14 +308,14 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         domain: Numbers,
         privacy: PrivacySpec,
         *,
-        unit: Unit,
+        privacy_unit: Unit,
         variance: bool = False,
         item: Selector = None,
         weight: Selector = None,
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
     ) -> None:
-        others = privacy, unit, item, weight, keys, windows
+        others = privacy, privacy_unit, item, weight, keys, windows
         with refused_together(*others):
             count = Statistics(domain, variance)
         super().__init__(ReleaseSpec(count, *others))
@@ -330,8 +330,8 @@ class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
     Args:
       metrics: metrics by name. A `Metric` defines the kind of release, its field, and its budget share.
       privacy: privacy loss per release, over all metrics. Under a `Horizon`, the loss of all timeline rows together.
-      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records. Its bound applies to all
-        metrics together, see `Metrics`.
+      privacy_unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records. Its bound applies
+        to all metrics together, see `Metrics`.
       weight: whole number that a record counts in each metric, clamped to the unit's bounds. `None` is 1.
       keys: released keys, as in `PrivateFrequencies`. `None` makes a single release from all elements.
       windows: a `TimeRange`, whose windows are released with or without data, a `Horizon`, or `None` for the windows
@@ -368,12 +368,12 @@ class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
         metrics: Mapping[str, Metric],
         privacy: PrivacySpec,
         *,
-        unit: Unit,
+        privacy_unit: Unit,
         weight: Selector = None,
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
     ) -> None:
-        others = privacy, unit, None, weight, keys, windows
+        others = privacy, privacy_unit, None, weight, keys, windows
         with refused_together(*others):
             count = Metrics(metrics)
         super().__init__(ReleaseSpec(count, *others))
@@ -389,7 +389,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         counted separately.
       privacy: privacy loss per release.
       k: the number of values to find.
-      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
+      privacy_unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       item: the value: a field name, a callable, or `None` for the element itself.
       weight: whole number that a record counts, clamped to the unit's bounds. `None` is 1.
       keys: released keys, as in `PrivateFrequencies`. `None` makes a single release from all elements. If items are
@@ -398,10 +398,10 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         released item too. `KeySelection` is not supported.
       windows: a `TimeRange`, whose windows are released with or without data, or `None` for the windows with data.
         Lists over a `Horizon` are not supported: release frequencies or quantiles over time.
-      method: `Groups` counts items separately and releases items with enough votes, or with a count above a threshold,
-        as `ReleasedCounts`. `None` does so for text and bytes, and half of `privacy`'s delta pays for the choice. With
-        rho pass `Groups(delta)`. For an ordered domain, `None` is a histogram or a tree. Windows without a released
-        item have a release only in the global window and with `windows`.
+      method: `Thresholding` counts items separately and releases items with enough votes, or with a count above a
+        threshold, as `ReleasedCounts`. `None` does so for text and bytes, and half of `privacy`'s delta pays for the
+        choice. With rho pass `Thresholding(delta)`. For an ordered domain, `None` is a histogram or a tree. Windows
+        without a released item have a release only in the global window and with `windows`.
     """
 
     @typing.overload
@@ -412,7 +412,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         *,
         k: int,
         item: Selector = ...,
-        method: Groups | None = ...,
+        method: Thresholding | None = ...,
         **others: Unpack[_One],
     ) -> None: ...
     @typing.overload
@@ -423,7 +423,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         *,
         k: int,
         item: Selector = ...,
-        method: Groups | None = ...,
+        method: Thresholding | None = ...,
         **others: Unpack[_OneForEachKey],
     ) -> None: ...
     def __init__(
@@ -432,14 +432,14 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         privacy: PrivacySpec,
         *,
         k: int,
-        unit: Unit,
+        privacy_unit: Unit,
         item: Selector = None,
         weight: Selector = None,
         keys: Keys | None = None,
         windows: TimeRange | None = None,
-        method: Groups | None = None,
+        method: Thresholding | None = None,
     ) -> None:
-        others = privacy, unit, item, weight, keys, windows
+        others = privacy, privacy_unit, item, weight, keys, windows
         with refused_together(*others):
             count = top_k(domain, k, method)
         super().__init__(ReleaseSpec(count, *others))

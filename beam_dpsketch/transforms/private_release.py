@@ -40,12 +40,12 @@ from beam_dpsketch.transforms.steps.checks.guards import (
     check_runner,
 )
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, name_of, pay_run, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
 from beam_dpsketch.transforms.steps.second_round import COST_OF_ROUNDS
 from beam_dpsketch.transforms.steps.sums import key_shards_for
+from beam_dpsketch.transforms.steps.thresholded_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.whole_runs import DrawLost
 from beam_dpsketch.transforms.steps.windows import edges_of, plan_of, windows_of
 
@@ -75,10 +75,10 @@ class PrivateTransform(ReadsElements):
     def __init__(self, declared: ReleaseSpec) -> None:
         super().__init__(declared)
         declared.resolved  # noqa: B018  # raises for settings that cannot work
-        for words in declared.terms.foolish():
+        for words in declared.terms.warnings():
             warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
 
-    def expecting(self, scale: Scale) -> Self:
+    def with_size_hint(self, scale: Scale) -> Self:
         """Copy the transform and divide its work for this input size. Results do not depend on it.
 
         Use it for more than a billion rows, or if one worker does most of the work. More rows mean more privacy id
@@ -87,7 +87,7 @@ class PrivateTransform(ReadsElements):
         worker.
 
         Raises `ValueError` if a shard of records under a norm would exceed a worker's memory. It then needs a
-        `resource_limit`.
+        `max_distinct_items`.
         """
         _validate.instance(Scale, scale=scale)
         if self._keeps_all:
@@ -100,7 +100,7 @@ class PrivateTransform(ReadsElements):
         self,
         n: int | None = None,
         *,
-        wanted_error: Fraction | float = USUAL_WANTED_ERROR,
+        target_error: Fraction | float = USUAL_WANTED_ERROR,
         typical: tuple[float, float] | None = None,
         quantiles: Iterable[float] = USUAL_QUANTILES,
     ) -> str:
@@ -119,7 +119,7 @@ class PrivateTransform(ReadsElements):
         Args:
           n: approximate number of records (or weight) in a release, per key if there are keys. Exclude records that the
             bounds drop.
-          wanted_error: an error as a share of the clipped total in a release, between 0 and 1. The plan reports the
+          target_error: an error as a share of the clipped total in a release, between 0 and 1. The plan reports the
             number of people that it needs.
           typical: for quantiles of numbers, approximate median and 99 % quantile of the values, as (120, 900). The plan
             then reports errors of values, from 64 releases of simulated log-normal data, or normal data if the median
@@ -127,7 +127,7 @@ class PrivateTransform(ReadsElements):
           quantiles: quantiles whose errors are reported, each between 0 and 1.
         """
         terms = self._declared.terms
-        planned = self._declared.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
+        planned = self._declared.plan(n, target_error=target_error, typical=typical, quantiles=quantiles)
         said = [str(planned), *([COST_OF_ROUNDS[terms.counts_items]] if terms.votes_twice else [])]
         if self._scale is None:
             return "\n".join(said)
@@ -142,7 +142,7 @@ class PrivateTransform(ReadsElements):
     def _keeps_all(self) -> bool:
         """Whether a norm includes all distinct items of a privacy id."""
         bounds = self._declared.terms.bounds
-        return isinstance(bounds, NormLimit) and bounds.resource_limit is None
+        return isinstance(bounds, NormLimit) and bounds.max_distinct_items is None
 
     def display_data(self) -> dict[str, Any]:
         """List the public settings, without the seed and the hash key."""
@@ -225,7 +225,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
             return self._release_rows(elements, declared.horizon, resolved, plan, noise)
         if declared.count.by_item:
             counting, run = self._pay(elements, resolved).noise(Counting), self._paid_run(elements, resolved, noise)
-            noisy = elements | "Groups" >> ReleaseGroups(declared, plan, counting, noise, run)
+            noisy = elements | "Thresholding" >> ReleaseGroups(declared, plan, counting, noise, run)
             released = noisy | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed)
         else:
             released = self._release_sketches(elements, resolved, plan, noise)

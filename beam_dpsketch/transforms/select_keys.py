@@ -44,21 +44,21 @@ class SelectKeys(PrivateTransform):
 
     Args:
       privacy: privacy loss of the list.
-      unit: the privacy unit: `PrivacyId`, which votes for `max_keys` keys, or `Record`, for one key.
+      privacy_unit: the privacy unit: `PrivacyId`, which votes for `max_keys` keys, or `Record`, for one key.
       keys: the delta and the key field, without `share`.
       windows: the windows in which keys are chosen. `None` uses the windows with data.
     """
 
     def __init__(
-        self, privacy: PrivacySpec, *, unit: Unit, keys: KeySelection, windows: TimeRange | None = None
+        self, privacy: PrivacySpec, *, privacy_unit: Unit, keys: KeySelection, windows: TimeRange | None = None
     ) -> None:
         _validate.instance(PrivacySpec, privacy=privacy)
         _validate.instance(KeySelection, keys=keys)
         if keys.share is not None:
             raise ArgumentError("keys.share", "must be left out: SelectKeys spends all of rho on the votes", "E317")
         item = _constant if keys.field is None else keys.field
-        privacy = privacy.without_side_counters()
-        super().__init__(ReleaseSpec(_KeysAlone(_NO_SKETCH), privacy, unit, item, keys=keys, windows=windows))
+        privacy = privacy.without_summary_counts()
+        super().__init__(ReleaseSpec(_KeysAlone(_NO_SKETCH), privacy, privacy_unit, item, keys=keys, windows=windows))
 
     @property
     def choice(self) -> KeyChoice:
@@ -116,7 +116,7 @@ class _KeysAlone(AnySketch):
         n: int | None,
         *,
         keys: int | None,
-        wanted_error: Fraction | float,
+        target_error: Fraction | float,
         guess: Guess | None = None,
     ) -> Any:
         refuse_guess(guess)

@@ -24,8 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, ReleasedFrequencies, ReleaseTerms, SketchSpec
+from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec
 from beam_dpsketch import release as release_sketch
+from beam_dpsketch.answers.flat import ReleasedFrequencies
 from beam_dpsketch.exact.hashing import cells
 from benchmarks import ordered_data
 from benchmarks.command import Command
@@ -146,7 +147,7 @@ def measured(asked: Asked, rho: float, shape: tuple[int, int], kind: Kind, seed:
     """One release, read in all ways."""
     spec = SketchSpec(kind=kind.name, depth=shape[0], width=shape[1], seed=seed)
     raw = kind(spec).accumulate(np.repeat(asked.items, asked.counts))
-    terms = ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=None))
+    terms = ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE, summary_counts=None))
     released: ReleasedFrequencies = release_sketch(raw, terms)
     signs = kind is CountSketch
     table = released.counters if signs else released.counters - np.median(released.counters, axis=1, keepdims=True)
@@ -210,7 +211,7 @@ def print_time(repetitions: int = 7) -> None:
     """How long 65,535 items take."""
     asked = universe(*zipf(FIRST_SEED), FIRST_SEED)
     raw = CountSketch(SketchSpec(depth=SHAPE[0], width=SHAPE[1])).accumulate(np.repeat(asked.items, asked.counts))
-    released = release_sketch(raw, ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE, side_counters=None)))
+    released = release_sketch(raw, ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE, summary_counts=None)))
     times = [seconds(lambda: released.decode(asked.dictionary)) for _ in range(repetitions)]
     name, bar = f"to decode {len(asked.dictionary):,} items", Bar(statistics.median(times), "<", 2)
     Table(f"Time: median (range) of {repetitions}", ("", "processor seconds"), (50, 30)).row(
@@ -234,7 +235,7 @@ def main() -> None:
     }
     with command.writing(
         arguments,
-        f"N = {ITEMS:,}, {SHAPE[0]} x {SHAPE[1]:,} counters, REPLACE_ONE, unit: a record, side_counters=None",
+        f"N = {ITEMS:,}, {SHAPE[0]} x {SHAPE[1]:,} counters, REPLACE_ONE, unit: a record, summary_counts=None",
         f"Seeds: {FIRST_SEED} to {FIRST_SEED + seeds - 1} for data and hash; noise from the operating system. "
         "Means over seeds.",
         f"{'':<50}{'ARE':<36}{'RMSE':<45}{'width':<27}coverage",

@@ -1,6 +1,6 @@
 """Ranks by a square-root factor, next to a tree of exact levels: ``python -m benchmarks.accuracy.factors``.
 
-Both releases have all of rho, no side counters, one record a unit, and the usual layout. For each data set and rho it
+Both releases have all of rho, no summary counts, one record a unit, and the usual layout. For each data set and rho it
 prints the root mean square error of all ranks in units of 1 / sqrt(2 rho), that of the tree, the errors of ranges of 16
 values and of single values over those of the tree, and which share of 95 % intervals of ranks and of quantiles hold the
 truth. Ranks and quantiles are asked at all values, or at 4,096 of them, evenly spaced.
@@ -24,7 +24,7 @@ import numpy as np
 
 from beam_dpsketch import (
     DyadicCountSketch,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
     IntegerDomain,
     IPv4Domain,
@@ -59,7 +59,7 @@ class Measured(NamedTuple):
 
 def terms(rho: float) -> ReleaseTerms:
     """Return what both spend."""
-    return ReleaseTerms(PrivacySpec(rho=rho, side_counters=None))
+    return ReleaseTerms(PrivacySpec(rho=rho, summary_counts=None))
 
 
 def measure(released: Any, counts: np.ndarray, among: np.ndarray | None = None) -> Measured:
@@ -90,7 +90,7 @@ def measure(released: Any, counts: np.ndarray, among: np.ndarray | None = None) 
 def both(counts: np.ndarray, rho: float, releases: int, among: np.ndarray | None = None) -> tuple[Measured, Measured]:
     """Return the mean errors of factor and tree."""
     domain = IntegerDomain(0, len(counts) - 1)
-    raws: list[Any] = [FactorHistogram(FactorSpec(domain)), DyadicCountSketch(TreeSpec.for_memory(domain))]
+    raws: list[Any] = [FactorHistogram(FactorizationSpec(domain)), DyadicCountSketch(TreeSpec.for_memory(domain))]
     found = []
     for raw in raws:
         raw.accumulate_keys(np.arange(len(counts), dtype=np.uint64), counts.astype(np.int64))
@@ -106,13 +106,13 @@ def print_both(name: str, data: Iterator[tuple[str, np.ndarray, float]], release
     of_rho: dict[float, list[float]] = {}
     for words, counts, bar in data:
         for rho in RHOS if name == "dpbench" else (0.1,):
-            unit = 1 / np.sqrt(2 * rho)
+            privacy_unit = 1 / np.sqrt(2 * rho)
             factor, tree = both(counts, rho, releases)
-            cells = [f"{words}, rho {rho:g}", f"{factor.ranks / unit:.2f}", f"{tree.ranks / unit:.2f}"]
+            cells = [f"{words}, rho {rho:g}", f"{factor.ranks / privacy_unit:.2f}", f"{tree.ranks / privacy_unit:.2f}"]
             cells += [f"{factor.ranges / tree.ranges:.2f}", f"{factor.values / tree.values:.2f}"]
             cells += [f"{factor.ranks_held:.3f}", f"{factor.quantiles_held:.3f}"]
-            printed.row(*cells, bars=[Bar(factor.ranks / unit, "<=", bar)] if bar else [])
-            of_rho.setdefault(rho, []).append(factor.ranks / unit)
+            printed.row(*cells, bars=[Bar(factor.ranks / privacy_unit, "<=", bar)] if bar else [])
+            of_rho.setdefault(rho, []).append(factor.ranks / privacy_unit)
     for rho, found in of_rho.items() if name == "dpbench" else ():
         mean = float(np.mean(found))
         printed.row(
@@ -165,7 +165,7 @@ def latencies(releases: int) -> None:
         ("0 to 2,000 by 5", FloatDomain(0, 2000, 5)),
         ("0 to 10,000 by 0.1", FloatDomain(0, 10_000, 0.1)),
     ):
-        raw = FactorHistogram(FactorSpec(domain)).accumulate(values)
+        raw = FactorHistogram(FactorizationSpec(domain)).accumulate(values)
         found = [abs(release(raw, terms(0.1)).quantile(0.95) - true) for _ in range(releases)]
         errors.append(float(np.sqrt(np.mean(np.square(found)))))
         ratio = errors[-1] / errors[0]

@@ -16,15 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import (
-    REPLACE_ONE,
-    DyadicCountSketch,
-    PrivacySpec,
-    ReleasedDyadicCountSketch,
-    ReleaseTerms,
-    TreeSpec,
-    release,
-)
+from beam_dpsketch import REPLACE_ONE, DyadicCountSketch, PrivacySpec, ReleaseTerms, TreeSpec, release
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from benchmarks import ordered_data
 from benchmarks.command import Command
 from benchmarks.ordered_data import QUANTILES, Distribution

@@ -20,10 +20,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from beam_dpsketch import KeySelection, NeighboringRelation, PrivacyId, PrivacySpec, RecordBounds, SketchSpec
+from beam_dpsketch import KeySelection, PrivacyId, PrivacySpec, RecordBounds, SketchSpec
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.noise.keys import KeyChoice, choose_keys
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.transforms import SelectKeys
 from benchmarks.accuracy import key_selection
 from benchmarks.accuracy.key_selection import Edges, bounded, expected_keys
@@ -71,12 +72,15 @@ DATA: dict[str, Callable[[], Edges]] = {
 def choice(max_keys: int, method: str, *, alone: bool) -> KeyChoice:
     """The choice of `SelectKeys`, or of a release of a CountSketch, by this method."""
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=relation, side_counters=None)
-    unit, keys = PrivacyId("unit", RecordBounds(1, max_keys=max_keys)), KeySelection(KEYS_DELTA, "key", method=method)
+    privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=relation, summary_counts=None)
+    privacy_unit, keys = (
+        PrivacyId("unit", RecordBounds(1, max_keys=max_keys)),
+        KeySelection(KEYS_DELTA, "key", method=method),
+    )
     if alone:
-        return SelectKeys(privacy, unit=unit, keys=keys).choice
+        return SelectKeys(privacy, privacy_unit=privacy_unit, keys=keys).choice
     spec = SketchSpec()
-    made = choose_keys(spec, ReleaseSpec(ItemFrequencies(spec), privacy, unit, "item", keys=keys).terms)
+    made = choose_keys(spec, ReleaseSpec(ItemFrequencies(spec), privacy, privacy_unit, "item", keys=keys).terms)
     assert made is not None
     return made
 

@@ -43,7 +43,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from beam_dpsketch import KeySelection, NeighboringRelation, PrivacyId, PrivacySpec, RecordBounds, SketchSpec
+from beam_dpsketch import KeySelection, PrivacyId, PrivacySpec, RecordBounds, SketchSpec
 from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
@@ -51,6 +51,7 @@ from beam_dpsketch.exact.reading.items import NOISY, SECOND, VOTERS, VOTES
 from beam_dpsketch.exact.sums import vote_rounds
 from beam_dpsketch.noise.keys import KeyChoice, choose_keys, draw_first
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.noise.drawing import drawn_variance
 from beam_dpsketch.transforms import PrivateFrequencies, SelectKeys
 from benchmarks.accuracy.quantile_peers import collected
@@ -146,29 +147,29 @@ def zipf(seed: int = 0) -> Edges:
     return Edges.of(units, np.searchsorted(masses / masses[-1], generator.random(len(units))))
 
 
-def trace(path: str, unit: str, key: str) -> Edges:
+def trace(path: str, privacy_unit: str, key: str) -> Edges:
     """Two columns of a Parquet or CSV file."""
     read = pyarrow.csv.read_csv if path.endswith(".csv") else pyarrow.parquet.read_table
-    table = read(path).select([unit, key]).drop_null()
-    return Edges.of(table[unit].to_numpy(), table[key].to_numpy())
+    table = read(path).select([privacy_unit, key]).drop_null()
+    return Edges.of(table[privacy_unit].to_numpy(), table[key].to_numpy())
 
 
 def choice(column: Column, max_keys: int, keys_delta: float) -> KeyChoice:
     """The choice that a transform with a CountSketch makes under these settings."""
-    privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=column.relation, side_counters=None)
-    unit = PrivacyId("unit", RecordBounds(1, max_keys=max_keys))
+    privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=column.relation, summary_counts=None)
+    privacy_unit = PrivacyId("unit", RecordBounds(1, max_keys=max_keys))
     keys = KeySelection(keys_delta, "key", share=column.share, method=column.method)
     spec = SketchSpec()
-    made = choose_keys(spec, ReleaseSpec(ItemFrequencies(spec), privacy, unit, "item", keys=keys).terms)
+    made = choose_keys(spec, ReleaseSpec(ItemFrequencies(spec), privacy, privacy_unit, "item", keys=keys).terms)
     assert made is not None
     return made
 
 
 def choice_of_list(max_keys: int) -> KeyChoice:
     """The choice of `SelectKeys` with half of epsilon and delta, by the method that it takes."""
-    privacy = PrivacySpec(epsilon=EPSILON / 2, delta=DELTA / 2, side_counters=None)
-    unit = PrivacyId("unit", RecordBounds(1, max_keys=max_keys))
-    made: KeyChoice = SelectKeys(privacy, unit=unit, keys=KeySelection(0.99 * DELTA / 2, "key")).choice
+    privacy = PrivacySpec(epsilon=EPSILON / 2, delta=DELTA / 2, summary_counts=None)
+    privacy_unit = PrivacyId("unit", RecordBounds(1, max_keys=max_keys))
+    made: KeyChoice = SelectKeys(privacy, privacy_unit=privacy_unit, keys=KeySelection(0.99 * DELTA / 2, "key")).choice
     return made
 
 
@@ -282,8 +283,8 @@ def print_run(max_keys: int, keys_delta: float) -> None:
     column, edges = OURS[1], flights_by("dest")
     releases = PrivateFrequencies(
         SketchSpec(width=64),
-        PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=column.relation, side_counters=None),
-        unit=PrivacyId("tailnum", RecordBounds(1, max_keys=max_keys)),
+        PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=column.relation, summary_counts=None),
+        privacy_unit=PrivacyId("tailnum", RecordBounds(1, max_keys=max_keys)),
         keys=KeySelection(keys_delta, "dest", share=column.share, method=column.method),
         item="origin",
     )
@@ -307,7 +308,7 @@ def main() -> None:
     command = Command(__file__, __doc__, "numpy", "apache-beam", "beam-dpsketch", *peer)
     command.number("--seeds", 4, "random boundings")
     command.add_argument("--trace", help="Parquet or CSV file of connections")
-    command.number("--unit", "source_ip", "its column of units")
+    command.number("--privacy-unit", "source_ip", "its column of units")
     command.number("--key", "destination_port", "its column of keys")
     arguments = command.parse_args()
     data = {
@@ -317,7 +318,7 @@ def main() -> None:
         ZIPF: zipf(),
     }
     if arguments.trace:
-        data["trace by port"] = trace(arguments.trace, arguments.unit, arguments.key)
+        data["trace by port"] = trace(arguments.trace, arguments.privacy_unit, arguments.key)
     with command.writing(
         arguments,
         f"(epsilon, delta) = ({EPSILON:g}, {DELTA:g}) in all; mean of {arguments.seeds} random boundings, seeds from 0",

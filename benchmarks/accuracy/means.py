@@ -3,7 +3,7 @@
 The data are the arrival delays of 2013 by destination, clipped to [-60, 240]. Destinations are public keys. An error is
 the mean absolute error in minutes over all destinations with 100 flights or more. If a release cannot tell a mean, the
 middle of the clip bounds stands in for it. The peers are simulated in numpy, on the same clipped records. The first two
-parts are measured with side counters and without:
+parts are measured with summary counts and without:
   records   Single records are protected, at rho = 0.1. The peer of the mean is a Gaussian count and a Gaussian sum of
             distances from the middle, each with half of rho. The peer of the standard deviation adds a sum of squared
             distances, and gives a third of rho to each of its three sums.
@@ -33,12 +33,12 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
-    ReleasedStatistics,
     ReleaseSpec,
-    SideCounters,
     Statistics,
+    SummaryCounts,
     release_frame,
 )
+from beam_dpsketch.answers.statistics import ReleasedStatistics
 from benchmarks.accuracy.noise_peers.promises import gaussian_scale
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table, mean
@@ -51,7 +51,7 @@ LEAST, LEAST_OF_AIRCRAFT, FEW = 100, 2_000, 20
 LARGEST = {"mean": 1.12, "mean with variance": 1.12, "variance": 1.15, "aircraft": 0.8}
 COVERED = (0.93, 0.97)
 BOUNDS = (1, 2, 3, 5, 10, 20, 40)
-SIDES: dict[str, SideCounters | None] = {"side counters": SideCounters(), "no side counters": None}
+SIDES: dict[str, SummaryCounts | None] = {"summary counts": SummaryCounts(), "no summary counts": None}
 
 
 class Sums(NamedTuple):
@@ -104,11 +104,11 @@ class Delays:
         found = (np.bincount(places, weights, size) for weights in (None, values, values**2))
         return Sums(*(each.astype(np.float64) for each in found))
 
-    def released(self, unit: Any, privacy: PrivacySpec, variance: bool = False) -> list[ReleasedStatistics]:
+    def released(self, privacy_unit: Any, privacy: PrivacySpec, variance: bool = False) -> list[ReleasedStatistics]:
         """One release of all destinations."""
         count = Statistics(IntegerDomain(LOW, HIGH), variance)
         keys = PublicKeys(self.keys, field="dest")
-        found: Any = release_frame(self.table, ReleaseSpec(count, privacy, unit, "arr_delay", keys=keys))
+        found: Any = release_frame(self.table, ReleaseSpec(count, privacy, privacy_unit, "arr_delay", keys=keys))
         return [found[key] for key in self.keys]
 
     def kept(self, generator: np.random.Generator, keys: int, each: int) -> np.ndarray:
@@ -159,14 +159,14 @@ def records(delays: Delays, releases: int) -> None:
     )
     table.row("mean: Gaussian count and sum", mean(peer, 4))
     for words, side in SIDES.items():
-        privacy = PrivacySpec(rho=RHO, side_counters=side)
+        privacy = PrivacySpec(rho=RHO, summary_counts=side)
         for name, variance in (("mean", False), ("mean with variance", True)):
             own = error(lambda: known((r.mean() for r in delays.released(Record(), privacy, variance)), MIDDLE), truth)  # noqa: B023
             ratio = float(np.mean(own) / np.mean(peer))
             table.row(f"{name}, {words}", mean(own, 4), f"{ratio:.3f}", bars=[Bar(ratio, "<=", LARGEST[name])])
     table.row("standard deviation: three Gaussian sums", mean(peer_spread, 4))
     for words, side in SIDES.items():
-        privacy = PrivacySpec(rho=RHO, side_counters=side)
+        privacy = PrivacySpec(rho=RHO, summary_counts=side)
         own = error(lambda: known((r.std() for r in delays.released(Record(), privacy, True)), HALF), spread)  # noqa: B023
         ratio = float(np.mean(own) / np.mean(peer_spread))
         table.row(
@@ -206,8 +206,8 @@ def aircraft(delays: Delays, releases: int) -> None:
     noise = "Laplace" if chosen[2] else "Gaussian"
     table.row(f"PipelineDP, {noise}, {chosen[1]} in each of {chosen[0]}", mean(peer, 3))
     for words, side in SIDES.items():
-        privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, side_counters=side)
-        bounds: list[Any] = [NormBound(bound, order=order) for bound in BOUNDS for order in (1, 2)]
+        privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, summary_counts=side)
+        bounds: list[Any] = [NormBound(bound, norm=norm) for bound in BOUNDS for norm in ("l1", "l2")]
         bounds += [RecordBounds(each, max_keys=keys) for each in (1, 2) for keys in (5, 10)]
 
         def ours(bound: Any, privacy: PrivacySpec = privacy) -> np.ndarray:
@@ -216,7 +216,7 @@ def aircraft(delays: Delays, releases: int) -> None:
         chosen, own = best(bounds, ours)
         ratio = float(np.mean(own) / np.mean(peer))
         table.row(
-            f"{chosen.size} of order {getattr(chosen, 'order', '-')}, {words}",
+            f"{chosen.size} of order {getattr(chosen, 'norm', '-')}, {words}",
             mean(own, 3),
             f"{ratio:.3f}",
             bars=[Bar(ratio, "<=", LARGEST["aircraft"])],

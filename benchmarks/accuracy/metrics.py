@@ -3,7 +3,7 @@
 The data are the flights of 2013, and all flights of an aircraft are protected. The metrics are destinations in a
 CountSketch (half of rho), arrival delays as quantiles (a quarter), and the same delays as sums (a quarter). Each
 separate release spends the same part of rho under the same bounds. In one release, a record counts for all metrics or
-for none. Separate releases each draw or scale the records on their own. No side counters are kept.
+for none. Separate releases each draw or scale the records on their own. No summary counts are kept.
 
 Errors compare the bounded release with all flights:
   destinations  the mean error of the shares of the 30 most frequent destinations
@@ -83,20 +83,20 @@ class Errors:
 
 def measure(table: pa.Table, releases: int) -> None:
     """Print the errors."""
-    errors, whole = Errors(table), PrivacySpec(rho=RHO, side_counters=None)
+    errors, whole = Errors(table), PrivacySpec(rho=RHO, summary_counts=None)
     printed = Table(
         f"flights by aircraft, rho = {float(RHO)}, {releases} releases",
         ("", "one release", "of its own", "  ratio"),
         (34, -14, -14, 32),
     )
     for words, bounds in BOUNDS.items():
-        unit = PrivacyId("tailnum", bounds)
+        privacy_unit = PrivacyId("tailnum", bounds)
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in METRICS}
         for _ in range(releases):
-            together = release_frame(table, ReleaseSpec(Metrics(METRICS), whole, unit))
+            together = release_frame(table, ReleaseSpec(Metrics(METRICS), whole, privacy_unit))
             for name, metric in METRICS.items():
-                alone = PrivacySpec(rho=RHO * Fraction(metric.share or 1), side_counters=None)
-                own = release_frame(table, ReleaseSpec(metric.count, alone, unit, metric.item))
+                alone = PrivacySpec(rho=RHO * Fraction(metric.share or 1), summary_counts=None)
+                own = release_frame(table, ReleaseSpec(metric.count, alone, privacy_unit, metric.item))
                 found[name].append((errors.of[name](together[name]), errors.of[name](own)))
         for name, pairs in found.items():
             one, own = np.array(pairs).T

@@ -22,15 +22,8 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from beam_dpsketch import (
-    DyadicCountSketch,
-    IntegerDomain,
-    NeighboringRelation,
-    PrivacySpec,
-    ReleaseTerms,
-    TreeSpec,
-    release,
-)
+from beam_dpsketch import DyadicCountSketch, IntegerDomain, PrivacySpec, ReleaseTerms, TreeSpec, release
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from benchmarks.command import Command
 from benchmarks.sources import pipeline
 from benchmarks.table import Bar, Table
@@ -89,7 +82,7 @@ def aggregated(records: np.ndarray, parameters: dict[str, Any], epsilon: float, 
     accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=epsilon, total_delta=DELTA)
     engine = pipeline_dp.DPEngine(accountant, pipeline_dp.BeamBackend())
     bounded = pipeline_dp.AggregateParams(
-        noise_kind=pipeline_dp.NoiseKind.GAUSSIAN, max_partitions_contributed=1, max_per_key=1, **parameters
+        noise_kind=pipeline_dp.NoiseKind.GAUSSIAN, max_partitions_contributed=1, max_records=1, **parameters
     )
     extractors = pipeline_dp.DataExtractors(
         privacy_id_extractor=lambda row: row[0], partition_extractor=partition, value_extractor=lambda row: row[1]

@@ -22,13 +22,13 @@ from beam_dpsketch import (
     REPLACE_ONE,
     CountMin,
     CountSketch,
-    NeighboringRelation,
     PrivacySpec,
     ReleaseTerms,
     SketchSpec,
     release,
 )
 from beam_dpsketch.exact.hashing import cells
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table
 

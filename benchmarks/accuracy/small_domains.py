@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from beam_dpsketch import (
     AutoNorm,
-    FactorSpec,
+    FactorizationSpec,
     IntegerDomain,
     PrivacyId,
     PrivacySpec,
@@ -95,15 +95,15 @@ def _banded(people: People, width: int, low: int, size: int) -> tuple[People, in
     return people._replace(items=np.clip((people.items - low) // width, 0, size - 1)), size
 
 
-def _sets(unit: str) -> Iterator[tuple[People, int]]:
+def _sets(privacy_unit: str) -> Iterator[tuple[People, int]]:
     """Yield data sets with the sizes of their domains."""
-    for size in SIZES[unit]:
+    for size in SIZES[privacy_unit]:
         yield _made_up(size), size
         yield _own_values(size), size
     hours, months = data.flights_by("hour"), data.flights_by("month")
     distances, delays = data.flights_by("distance"), data.flights_by("arr_delay")
     log = data.some_of(data.web_log(), PEOPLE)
-    if unit == "people":
+    if privacy_unit == "people":
         yield _banded(hours, 3, 0, 8)
         yield _banded(months, 3, 1, 4)
         yield _banded(distances, 400, 0, 8)
@@ -117,34 +117,37 @@ def _sets(unit: str) -> Iterator[tuple[People, int]]:
         yield _banded(log, 1, 0, 32)
 
 
-def _released(table: pa.Table, layout: Any, unit: str, auto: AutoNorm) -> Any:
-    privacy = PrivacySpec(epsilon=1 if unit == "records" else 2, delta=DELTA)
-    of = Record() if unit == "records" else PrivacyId("person", auto)
+def _released(table: pa.Table, layout: Any, privacy_unit: str, auto: AutoNorm) -> Any:
+    privacy = PrivacySpec(epsilon=1 if privacy_unit == "records" else 2, delta=DELTA)
+    of = Record() if privacy_unit == "records" else PrivacyId("person", auto)
     return release_frame(table, ReleaseSpec(Quantiles(layout), privacy, of, item="item"))
 
 
 def measure() -> None:
     """Print a line for each data set, and the geometric mean of the ratios."""
     heads = ("", "domain", *(f"{name}: usual / other" for name in BARS), *BARS)
-    words = ", ".join(f"{number} of {unit}" for unit, number in RELEASES.items())
+    words = ", ".join(f"{number} of {privacy_unit}" for privacy_unit, number in RELEASES.items())
     table = Table(f"Releases of each layout: {words}", heads, (62, -7, -24, -24, -24, -8), bar=22)
     all_of = []
-    for unit in SIZES:
-        for people, size in _sets(unit):
-            if unit == "records":  # noise does not grow with them
+    for privacy_unit in SIZES:
+        for people, size in _sets(privacy_unit):
+            if privacy_unit == "records":  # noise does not grow with them
                 people = people._replace(units=people.units[:PEOPLE], items=people.items[:PEOPLE])
             domain, rows = IntegerDomain(0, size - 1), pa.table({"person": people.units, "item": people.items})
             asked = Asked.of(people.items, size, np.random.default_rng(size))
-            wide = FactorSpec(domain) if unit == "records" else TreeSpec.for_memory(domain)
-            layouts = (domain, AutoNorm()), (wide, AutoNorm(order=2))
+            wide = FactorizationSpec(domain) if privacy_unit == "records" else TreeSpec.for_memory(domain)
+            layouts = (domain, AutoNorm()), (wide, AutoNorm(norm="l2"))
             usual, other = (
-                np.mean([asked.errors(_released(rows, layout, unit, auto)) for _ in range(RELEASES[unit])], axis=0)
+                np.mean(
+                    [asked.errors(_released(rows, layout, privacy_unit, auto)) for _ in range(RELEASES[privacy_unit])],
+                    axis=0,
+                )
                 for layout, auto in layouts
             )
             all_of.append(usual / other)
             errors = (f"{one:,.1f} / {two:,.1f}" for one, two in zip(usual, other, strict=True))
             bars = [Bar(each, "<=", most) for each, (_, most) in zip(all_of[-1], BARS.values(), strict=True)]
-            table.row(f"{unit}: {people.title}", f"{size}", *errors, *_ratios(all_of[-1]), bars=bars)
+            table.row(f"{privacy_unit}: {people.title}", f"{size}", *errors, *_ratios(all_of[-1]), bars=bars)
     means = np.exp(np.mean(np.log(all_of), axis=0))
     bars = [Bar(each, "<=", most) for each, (most, _) in zip(means, BARS.values(), strict=True)]
     table.row("geometric mean", "", "", "", "", *_ratios(means), bars=bars)
@@ -155,17 +158,18 @@ def search() -> None:
     heads = ("", "domain", "error: histogram / tree", "F1: histogram / tree", "ratio")
     table = Table(f"Searches: {SEARCHES} releases of each layout", heads, (62, -7, -24, -24, -8), bar=22)
     all_of = []
-    for unit in RELEASES:
+    for privacy_unit in RELEASES:
         for people, size in _searched():
             domain, rows = IntegerDomain(0, size - 1), pa.table({"person": people.units, "item": people.items})
             counts = np.bincount(people.items, minlength=size)
             layouts = domain, TreeSpec.for_search(domain)
             usual, other = (
-                np.mean([_of_search(rows, layout, unit, counts) for _ in range(SEARCHES)], axis=0) for layout in layouts
+                np.mean([_of_search(rows, layout, privacy_unit, counts) for _ in range(SEARCHES)], axis=0)
+                for layout in layouts
             )
             all_of.append(usual[0] / other[0])
             shown = f"{usual[0]:,.1f} / {other[0]:,.1f}", f"{usual[1]:.2f} / {other[1]:.2f}", f"{all_of[-1]:.2f}"
-            table.row(f"{unit}: {people.title}", f"{size}", *shown, bars=[Bar(all_of[-1], "<=", WORST_SEARCH)])
+            table.row(f"{privacy_unit}: {people.title}", f"{size}", *shown, bars=[Bar(all_of[-1], "<=", WORST_SEARCH)])
     mean = float(np.exp(np.mean(np.log(all_of))))
     table.row("geometric mean", "", "", "", f"{mean:.2f}", bars=[Bar(mean, "<=", MEAN_SEARCH)])
 
@@ -178,10 +182,10 @@ def _searched() -> Iterator[tuple[People, int]]:
     yield _banded(data.flights_by("distance"), 1, 0, 1 << 17)
 
 
-def _of_search(table: pa.Table, layout: Any, unit: str, counts: np.ndarray) -> tuple[float, float]:
+def _of_search(table: pa.Table, layout: Any, privacy_unit: str, counts: np.ndarray) -> tuple[float, float]:
     """Return the error of the largest values, and the overlap with them."""
-    privacy = PrivacySpec(epsilon=1 if unit == "records" else 2, delta=DELTA)
-    of = Record() if unit == "records" else PrivacyId("person", AutoNorm())
+    privacy = PrivacySpec(epsilon=1 if privacy_unit == "records" else 2, delta=DELTA)
+    of = Record() if privacy_unit == "records" else PrivacyId("person", AutoNorm())
     released = release_frame(table, ReleaseSpec(TopKSearch(layout, LARGEST_VALUES), privacy, of, item="item"))
     found = {each.item: each.estimate for each in released.top_k(LARGEST_VALUES)}
     largest = np.argsort(-counts, kind="stable")[:LARGEST_VALUES].tolist()

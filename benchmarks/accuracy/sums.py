@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import FloatDomain, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
+from beam_dpsketch import FloatDomain, PrivacySpec, RecordBounds, ReleaseTerms
 from beam_dpsketch.answers import batch
 from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import Part, release_parts
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from benchmarks.accuracy.noise_peers.promises import gaussian_scale
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table
@@ -74,8 +75,8 @@ def answers_of(count: np.ndarray, first: np.ndarray, squares: np.ndarray, lost: 
 def ours(name: str, numbers: np.ndarray, variance: bool, releases: int) -> dict[str, np.ndarray]:
     """Return the answers of releases, by what they publish: counts, totals and counters."""
     spec = StatisticsSpec(FloatDomain(0, 1, 1 / STEPS), variance)
-    privacy = PrivacySpec(**PROMISES[name], side_counters=None)
-    terms = ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.PRIVACY_ID)
+    privacy = PrivacySpec(**PROMISES[name], summary_counts=None)
+    terms = ReleaseTerms(privacy, RecordBounds(1), privacy_unit=PrivacyUnit.PRIVACY_ID)
     part = Part(NumberSums(spec).accumulate(numbers), np.zeros(0, dtype=np.int64))
     made = [*batch.answers_of(release_parts([part] * releases, Calibration.of(spec, terms)))]
     count, first = (np.array([getattr(each, name)().estimate for each in made]) for name in ("count", "total"))

@@ -4,7 +4,7 @@ F1 is the overlap of the items found with the K most frequent, 2 |both| / (|foun
 slices of 100,000 consecutive rows (at equal steps, so they may overlap) of a Parquet or CSV file, with
 `TreeSpec.for_memory(arity=16, leaf_share=1/2)`; next to F1@10 that in which items count as correct if their true
 frequency is at most three standard deviations of an estimate below the tenth largest. Memory 490,000 bytes at 4 bytes a
-counter; REPLACE_ONE, a unit is one record, all of rho in the tree. Takes a minute. `grouped_counts` measures text.
+counter; REPLACE_ONE, a unit is one record, all of rho in the tree. Takes a minute. `thresholded_counts` measures text.
 """
 
 from __future__ import annotations

@@ -30,12 +30,12 @@ from beam_dpsketch import (
     IntegerDomain,
     PrivacySpec,
     RecordBounds,
-    ReleasedDyadicCountSketch,
     ReleaseTerms,
     TreeSpec,
     release,
 )
 from beam_dpsketch.answers.estimators.tree_fit import CumulativeTree
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from benchmarks import ordered_data
 from benchmarks.command import Command
 from benchmarks.ordered_data import NARROW, WIDE
@@ -164,7 +164,7 @@ def print_data(table: Table, data: Callable[[np.random.Generator, int], np.ndarr
             spec = TreeSpec.for_memory(domain, memory, seed=seed)
             raw = DyadicCountSketch(spec).accumulate_keys(positions, weights)
             for rho in RHOS:
-                privacy = PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=None)
+                privacy = PrivacySpec(rho=rho, relation=REPLACE_ONE, summary_counts=None)
                 terms = ReleaseTerms(privacy, RecordBounds(1, max_weight=1))
                 found[rho].append(measured(release(raw, terms), items, ranks))
         for rho in RHOS:

@@ -33,12 +33,12 @@ from beam_dpsketch import (
     IPv4Domain,
     PrivacySpec,
     RecordBounds,
-    ReleasedCountSketch,
     ReleaseTerms,
     SketchSpec,
     TreeSpec,
     release,
 )
+from beam_dpsketch.answers.flat import ReleasedCountSketch
 from benchmarks.command import Command
 from benchmarks.ordered_data import trace_slices
 from benchmarks.table import Bar, Table
@@ -76,7 +76,7 @@ class Answer(NamedTuple):
 
 def terms(rho: float) -> ReleaseTerms:
     """One record each, all of rho for the sketch."""
-    privacy = PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=None)
+    privacy = PrivacySpec(rho=rho, relation=REPLACE_ONE, summary_counts=None)
     return ReleaseTerms(privacy, RecordBounds(1, max_weight=1))
 
 

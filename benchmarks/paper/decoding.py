@@ -25,7 +25,7 @@ def measure(data_sets: Iterable[np.ndarray]) -> list[Row]:
         items, counts = np.unique(positions, return_counts=True)
         raw = CountSketch(SketchSpec(depth=SHAPE[0], width=SHAPE[1], seed=seed)).accumulate(positions)
         for rho in RHOS:
-            privacy = PrivacySpec(rho=float(rho), relation=REPLACE_ONE, side_counters=None)
+            privacy = PrivacySpec(rho=float(rho), relation=REPLACE_ONE, summary_counts=None)
             released = release(raw, ReleaseTerms(privacy))
             rows = cells.read_rows(released.counters, raw.keys(raw.spec, items), seed=seed, has_signs=True)
             decoded = released.decode(items)

@@ -18,11 +18,11 @@ from beam_dpsketch import (
     CountSketch,
     PrivacySpec,
     RecordBounds,
-    ReleasedCountMin,
     ReleaseTerms,
     SketchSpec,
     release,
 )
+from beam_dpsketch.answers.flat import ReleasedCountMin
 from beam_dpsketch.exact.sketches import LinearSketch
 from benchmarks import readings
 from benchmarks.paper import prototype

@@ -15,7 +15,8 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from beam_dpsketch import CountSketch, NeighboringRelation, PrivacySpec, ReleaseTerms, SketchSpec, release
+from beam_dpsketch import CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from benchmarks import ordered_data
 from benchmarks.accuracy import quantile_peers
 from benchmarks.accuracy.quantile_peers import DELTA, ITEMS, SHARES

@@ -91,7 +91,7 @@ def measure(limit: int = 1 << 24) -> list[Row]:
         seeds = SEEDS if universe <= 1 << 16 else 1
         spec, pair = worst_pair(kind, spec, np.arange(min(universe, limit), dtype=np.uint64), seeds)
         moved = squared_distance(kind, spec, pair)
-        privacy = PrivacySpec(rho=1, relation=REPLACE_ONE, side_counters=None)
+        privacy = PrivacySpec(rho=1, relation=REPLACE_ONE, summary_counts=None)
         (ours,) = calibrate(spec, ReleaseTerms(privacy, RecordBounds(1, max_weight=1)))
         worst = (4 if kind is CountSketch else 2) * spec.depth
         rows.append(

@@ -32,7 +32,7 @@ class Noise:
 
     def __init__(self, raw: LinearSketch, rho: float) -> None:
         self._raw = raw
-        privacy = PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=None)
+        privacy = PrivacySpec(rho=rho, relation=REPLACE_ONE, summary_counts=None)
         (self.sigma_squared,) = calibrate(raw.spec, ReleaseTerms(privacy, RecordBounds(1, max_weight=1)))
 
     def added_error(self, items: np.ndarray) -> np.ndarray:

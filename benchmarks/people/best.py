@@ -55,7 +55,7 @@ def brief(bounds: Bounds) -> str:
         return f"{float(bounds.max_norm):,.4g}"
     assert isinstance(bounds, RecordBounds)
     more = f" x {bounds.kept_keys}" if bounds.kept_keys > 1 else ""
-    return f"{bounds.max_per_key:,}{more}"
+    return f"{bounds.max_records:,}{more}"
 
 
 def best(errors: Errors, candidates: Sequence[Bounds], effort: Effort) -> list[Best]:

@@ -8,22 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch import (
-    NeighboringRelation,
-    NormBound,
-    PrivacySpec,
-    PrivacyUnit,
-    RecordBounds,
-    ReleasedSketch,
-    ReleaseTerms,
-    SketchSpec,
-    release,
-)
+from beam_dpsketch import NormBound, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import RawSketch
-from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from benchmarks.people.data import People
 
 EPSILON, DELTA = 2.0, 1e-6
@@ -78,5 +69,5 @@ def _sketch(sketch_input: SketchInput, keys: np.ndarray, weights: np.ndarray) ->
 
 def released(raw: list[RawSketch], bounds: Bounds, relation: NeighboringRelation) -> list[ReleasedSketch]:
     """Return a release of each key's sketch, with noise of its own."""
-    terms = ReleaseTerms(privacy(relation), bounds, unit=PrivacyUnit.PRIVACY_ID)
+    terms = ReleaseTerms(privacy(relation), bounds, privacy_unit=PrivacyUnit.PRIVACY_ID)
     return [release(each, terms) for each in raw]

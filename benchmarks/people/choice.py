@@ -1,6 +1,6 @@
 """What it costs not to know the best norm: one chosen with a part of rho, compared with the best one and all of rho.
 
-What is chosen has the noise of a pipeline: the usual side counters have their parts of rho too.
+What is chosen has the noise of a pipeline: the usual summary counts have their parts of rho too.
 """
 
 from __future__ import annotations
@@ -14,16 +14,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    REPLACE_ONE,
-    AutoNorm,
-    NeighboringRelation,
-    PrivacySpec,
-    PrivacyUnit,
-    ReleaseTerms,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, AutoNorm, PrivacySpec, ReleaseTerms
 from beam_dpsketch.noise.keys import sketch_share
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.norm.choice import choose
@@ -66,8 +59,10 @@ class Setting:
         return PrivacySpec(epsilon=self.epsilon, delta=DELTA).rho
 
     def rest(self, auto: AutoNorm = _AUTO) -> Fraction:
-        """What the choice and the usual side counters leave for the sketch."""
-        terms = ReleaseTerms(PrivacySpec(rho=self.rho, relation=self.relation), auto, unit=PrivacyUnit.PRIVACY_ID)
+        """What the choice and the usual summary counts leave for the sketch."""
+        terms = ReleaseTerms(
+            PrivacySpec(rho=self.rho, relation=self.relation), auto, privacy_unit=PrivacyUnit.PRIVACY_ID
+        )
         return self.rho * sketch_share(SKETCH, terms)
 
 

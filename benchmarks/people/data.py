@@ -140,9 +140,9 @@ def _words(text: str, *, chapters: bool) -> People:
     words = [re.findall(r"[^\W\d_]+", line.lower()) for line in lines]
     sizes = np.array([len(each) for each in words])
     units = np.repeat(np.arange(len(lines)) // (_VERSES if chapters else 1), sizes)
-    unit = f"{_VERSES} lines" if chapters else "line"
+    privacy_unit = f"{_VERSES} lines" if chapters else "line"
     items = numbered([word for each in words for word in each])
-    return People(f"text, {unit} protected, word", numbered(units), items)
+    return People(f"text, {privacy_unit} protected, word", numbered(units), items)
 
 
 def visits(law: str, seed: int = SEED) -> People:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation, SketchSpec
-from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, SketchSpec
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation
 from benchmarks.people import best
 from benchmarks.people.best import Best, Effort
 from benchmarks.people.bounded import Counted, released

@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from beam_dpsketch import (
     AutoNorm,
-    GroupedCounts,
     IntegerDomain,
     NormBound,
     PrivacyId,
     PrivacySpec,
     ReleaseSpec,
+    ThresholdedCounts,
     release_frame,
 )
-from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
 from benchmarks.people.bounded import DELTA, EPSILON
 from benchmarks.people.data import People
 from benchmarks.table import Bar, Table
@@ -49,11 +49,16 @@ def _found(people: People, bounds: NormBound | AutoNorm, releases: int, *, votes
     truth = np.bincount(people.items)
     top = np.argsort(-truth, kind="stable")[:TOP]
     table = pa.table({"person": people.units, "item": people.items})
-    count, unit, errors, items = GroupedCounts(IntegerDomain(0, len(truth) - 1), 1), PrivacyId("person", bounds), [], []
-    with mock.patch.object(GroupRule, "votes", GroupRule.votes if votes else None):
+    count, privacy_unit, errors, items = (
+        ThresholdedCounts(IntegerDomain(0, len(truth) - 1), 1),
+        PrivacyId("person", bounds),
+        [],
+        [],
+    )
+    with mock.patch.object(ThresholdRule, "votes", ThresholdRule.votes if votes else None):
         for _ in range(releases):
             privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA)
-            released = release_frame(table, ReleaseSpec(count, privacy, unit, item="item"))
+            released = release_frame(table, ReleaseSpec(count, privacy, privacy_unit, item="item"))
             estimates = np.nan_to_num(np.asarray(released.estimate(top.tolist())))
             errors.append(np.abs(estimates - truth[top]).mean() / truth[top].mean())
             items.append(len(released))

@@ -10,19 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import (
-    NeighboringRelation,
-    PrivacySpec,
-    PrivacyUnit,
-    ReleasedDyadicCountSketch,
-    ReleasedSketch,
-    ReleaseTerms,
-    release,
-)
+from beam_dpsketch import PrivacySpec, ReleaseTerms, release
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import RawSketch, raw_type
 from beam_dpsketch.planning.suiting import scaled_units
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from benchmarks.people.bounded import Counted
@@ -66,7 +61,7 @@ class Judge(ABC):
     ) -> float:
         """Return the error of a release."""
         spec = PrivacySpec(rho=rho, relation=relation)
-        terms = ReleaseTerms(spec, _AUTO.bound(norm), unit=PrivacyUnit.PRIVACY_ID)
+        terms = ReleaseTerms(spec, _AUTO.bound(norm), privacy_unit=PrivacyUnit.PRIVACY_ID)
         return self._of([release(each, terms) for each in raw])
 
     def units_to_scale(self, auto: AutoNorm, relation: NeighboringRelation, rho: Fraction) -> Fraction:

@@ -8,16 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    REPLACE_ONE,
-    ListedItems,
-    NeighboringRelation,
-    NormBound,
-    RecordBounds,
-    SketchSpec,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, ListedItems, NormBound, RecordBounds, SketchSpec
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import sigma_squared
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from benchmarks.people.bounded import Counted, privacy, released

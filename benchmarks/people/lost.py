@@ -13,18 +13,17 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
-    SideCounters,
     SketchSpec,
+    SummaryCounts,
 )
 from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
 from beam_dpsketch.exact.bounding.rules import rule_of
 from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.side_counters import USUAL_SHARE
+from beam_dpsketch.privacy.contributions import Bounds, PrivacyUnit
+from beam_dpsketch.privacy.summary_counts import USUAL_SHARE
 from benchmarks.people.bounded import DELTA, EPSILON, SKETCH, Counted
 from benchmarks.people.data import People
 from benchmarks.table import Bar, Table
@@ -76,10 +75,10 @@ class Told(NamedTuple):
 
 
 def tell(people: People, counted: Counted, bounds: Bounds, lost: Fraction = USUAL_SHARE) -> Told:
-    """Release the side counters of people under these bounds, again and again."""
-    sides = SideCounters(records=USUAL_SHARE, lost=lost)
-    privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=ADD_OR_REMOVE_ONE, side_counters=sides)
-    terms = ReleaseTerms(privacy, bounds, unit=PrivacyUnit.PRIVACY_ID)
+    """Release the summary counts of people under these bounds, again and again."""
+    sides = SummaryCounts(records=USUAL_SHARE, clipping=lost)
+    privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=ADD_OR_REMOVE_ONE, summary_counts=sides)
+    terms = ReleaseTerms(privacy, bounds, privacy_unit=PrivacyUnit.PRIVACY_ID)
     sketch_input = SketchInput(SKETCH, bounds, terms.counters, lost=terms.lost)
     found = rule_of(sketch_input, RandomPriorities()).bound(counted.records)
     side, total = found.to_items(sketch_input).side, len(people.units)

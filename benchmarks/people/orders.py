@@ -1,4 +1,4 @@
-"""Norms of order 1 and 2 over a list of items: the best of each, and the one that the data choose."""
+"""L1 norm and 2 over a list of items: the best of each, and the one that the data choose."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from beam_dpsketch import (
     AutoNorm,
     ItemFrequencies,
     ListedItems,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
     ReleaseSpec,
-    SideCounters,
+    SummaryCounts,
     release_frame,
 )
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from benchmarks.people.bounded import DELTA, EPSILON
 from benchmarks.people.data import People
 from benchmarks.table import Bar, Table, mean
 
 TOPS = (10, 100)
 BARS = {(ADD_OR_REMOVE_ONE, 1): (205, 190)}
-"""The largest errors, by relation and order, of the best norm without side counters."""
+"""The largest errors, by relation and order, of the best norm without summary counts."""
 LARGEST_RATIO = 1.15
 """Of a chosen norm over these bars."""
 
@@ -46,10 +46,10 @@ class Orders:
         self._ordered = np.argsort(-self._truth, kind="stable")
 
     def errors(
-        self, bounds: NormBound | AutoNorm, relation: NeighboringRelation, side: SideCounters | None, releases: int
+        self, bounds: NormBound | AutoNorm, relation: NeighboringRelation, side: SummaryCounts | None, releases: int
     ) -> np.ndarray:
         """Return the mean absolute errors of the most frequent items, of shape (releases, tops)."""
-        privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=relation, side_counters=side)
+        privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=relation, summary_counts=side)
         declared = ReleaseSpec(self._count, privacy, PrivacyId("person", bounds), item="item")
         found = []
         for _ in range(releases):
@@ -74,13 +74,13 @@ def measure(people: People, norms: dict[int, Sequence[int]], releases: int = 8) 
     for relation in (ADD_OR_REMOVE_ONE, REPLACE_ONE):
         for order, candidates in norms.items():
             bars = BARS.get((relation, order), ())
-            by_norm = [orders.errors(NormBound(norm, order=order), relation, None, releases) for norm in candidates]
+            by_norm = [orders.errors(NormBound(norm, norm=order), relation, None, releases) for norm in candidates]
             best = [min(range(len(candidates)), key=lambda each: by_norm[each][:, top].mean()) for top in (0, 1)]
             cells = [f"{by_norm[at][:, top].mean():.0f} at {candidates[at]}" for top, at in enumerate(best)]
             values = [by_norm[at][:, top].mean() for top, at in enumerate(best)]
-            table.row(f"{relation.name}, order {order}, best norm, no side counters", *cells, bars=_bars(values, bars))
-            for side, words in ((None, "no side counters"), (SideCounters(), "side counters")):
-                chosen = orders.errors(AutoNorm(order=order), relation, side, releases)
+            table.row(f"{relation.name}, order {order}, best norm, no summary counts", *cells, bars=_bars(values, bars))
+            for side, words in ((None, "no summary counts"), (SummaryCounts(), "summary counts")):
+                chosen = orders.errors(AutoNorm(norm=order), relation, side, releases)
                 cells = [mean(chosen[:, top].tolist()) for top in (0, 1)]
                 limits = [LARGEST_RATIO * bar for bar in bars]
                 name = f"{relation.name}, order {order}, chosen norm, {words}"

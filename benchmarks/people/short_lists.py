@@ -14,7 +14,7 @@ from benchmarks.table import Bar, Table, mean
 EPSILONS = (2.0, 1.0, 0.5)
 LARGEST_MEAN, LARGEST = 0.75, 1.35
 """Of the ratios of errors: their geometric mean, and each."""
-_AS_LONGER_LISTS = AutoNorm(order=2)
+_AS_LONGER_LISTS = AutoNorm(norm="l2")
 
 
 def _lists() -> list[People]:
@@ -36,17 +36,17 @@ def _error(people: People, auto: AutoNorm, epsilon: float, releases: int) -> np.
     """Return the mean absolute error over all items of each release."""
     truth = np.bincount(people.items)
     items, table = range(len(truth)), pa.table({"person": people.units, "item": people.items})
-    count, unit, found = ItemFrequencies(ListedItems(items)), PrivacyId("person", auto), []
+    count, privacy_unit, found = ItemFrequencies(ListedItems(items)), PrivacyId("person", auto), []
     for _ in range(releases):
-        declared = ReleaseSpec(count, PrivacySpec(epsilon=epsilon, delta=DELTA), unit, item="item")
+        declared = ReleaseSpec(count, PrivacySpec(epsilon=epsilon, delta=DELTA), privacy_unit, item="item")
         found.append(np.abs(np.asarray(release_frame(table, declared).estimate(items)) - truth).mean())
     return np.array(found)
 
 
 def measure(releases: int) -> None:
     """Print a line for each list and epsilon, and the ratios of all."""
-    words = f"Mean absolute error over all items, {releases} releases: AutoNorm(order=2), AutoNorm(), their ratio."
-    table = Table(words, ("", "order 2", "usual", "ratio"), (78, 26, 26, 8), bar=20)
+    words = f'Mean absolute error over all items, {releases} releases: AutoNorm(norm="l2"), AutoNorm(), their ratio.'
+    table = Table(words, ("", "L2", "usual", "ratio"), (78, 26, 26, 8), bar=20)
     ratios = []
     for people in _lists():
         for epsilon in EPSILONS:

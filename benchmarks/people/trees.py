@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Domain, ReleasedRanks, ReleasedSketch, TreeSpec
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, TreeSpec
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.tree import ReleasedRanks
+from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.planning.expected_error import with_seed
 from beam_dpsketch.privacy.contributions import Bounds
 from benchmarks.people import best

@@ -24,7 +24,7 @@ SPEC, SMALL = SketchSpec(depth=5, width=4096), SketchSpec(depth=5, width=64)
 DOMAIN = IntegerDomain(0, (1 << 32) - 1)
 PRIVACY = PrivacySpec(rho=1.0)
 RECORDS, NORM = RecordBounds(5), NormBound(5)
-LIMITED = NormBound(5, resource_limit=100)
+LIMITED = NormBound(5, max_distinct_items=100)
 
 
 class Kind(NamedTuple):
@@ -51,16 +51,16 @@ class Kind(NamedTuple):
         return Rows(people if self.bounded else 0, keys if self.keyed else 0, self.items, self.text)
 
 
-def _frequencies(unit: Any) -> Callable[[int], Any]:
-    return lambda _: PrivateFrequencies(SPEC, PRIVACY, unit=unit, item="item")
+def _frequencies(privacy_unit: Any) -> Callable[[int], Any]:
+    return lambda _: PrivateFrequencies(SPEC, PRIVACY, privacy_unit=privacy_unit, item="item")
 
 
 def _tree(layout: TreeSpec) -> Callable[[int], Any]:
-    return lambda _: PrivateQuantiles(layout, PRIVACY, unit=Record(), item="item")
+    return lambda _: PrivateQuantiles(layout, PRIVACY, privacy_unit=Record(), item="item")
 
 
 def _keyed(keys_of: Callable[[int], Any]) -> Callable[[int], Any]:
-    return lambda keys: PrivateFrequencies(SMALL, PRIVACY, unit=Record(), item="item", keys=keys_of(keys))
+    return lambda keys: PrivateFrequencies(SMALL, PRIVACY, privacy_unit=Record(), item="item", keys=keys_of(keys))
 
 
 KINDS = {
@@ -71,8 +71,8 @@ KINDS = {
     "records": Kind("frequencies, RecordBounds(5), text ids", _frequencies(PrivacyId("person", RECORDS)), True),
     "numbers": Kind("the same, ids are numbers", _frequencies(PrivacyId("person", RECORDS)), bounded=True, text=False),
     "norm": Kind("frequencies, NormBound(5), text ids", _frequencies(PrivacyId("person", NORM)), True),
-    "limited": Kind("the same, resource_limit=100", _frequencies(PrivacyId("person", LIMITED)), True),
-    "order_1": Kind("the same, of order 1", _frequencies(PrivacyId("person", NormBound(5, order=1))), True),
+    "limited": Kind("the same, max_distinct_items=100", _frequencies(PrivacyId("person", LIMITED)), True),
+    "order_1": Kind("the same, of L1", _frequencies(PrivacyId("person", NormBound(5, norm="l1"))), True),
     "keyed": Kind("each key, Record(), 5 x 64", _keyed(lambda _: AssumePublicKeys("key")), keyed=True),
     "listed": Kind("the same, PublicKeys", _keyed(lambda keys: PublicKeys(range(keys), "key")), keyed=True),
 }

@@ -37,22 +37,22 @@ CASES = (
 _SMALL, _PLAIN = Settings(bundle_rows=100_000), Settings(expecting=False)
 _PLAIN_SMALL = Settings(bundle_rows=100_000, expecting=False)
 CHANGES = (
-    (Case("quantiles, without `expecting`", "tree", _PLAIN), Case("with it", "tree")),
+    (Case("quantiles, without `with_size_hint`", "tree", _PLAIN), Case("with it", "tree")),
     (Case("quantiles, bundles of 100,000 rows, without it", "tree", _PLAIN_SMALL), Case("with it", "tree", _SMALL)),
     (Case("quantiles, bundles of 100,000 rows", "tree", _SMALL), Case("of 1,000,000", "tree")),
     (Case("quantiles, `for_memory`", "tree"), Case("levels of 16 children", "fewer")),
     (Case("quantiles, `for_memory`", "tree"), Case("`for_ranks`", "factor")),
-    (Case("RecordBounds(5), without `expecting`", "records", _PLAIN), Case("with it", "records")),
+    (Case("RecordBounds(5), without `with_size_hint`", "records", _PLAIN), Case("with it", "records")),
     (Case("RecordBounds(5), text ids", "records"), Case("ids are numbers", "numbers")),
     (Case("RecordBounds(5), bundles of 100,000 rows", "records", _SMALL), Case("of 1,000,000", "records")),
-    (Case("NormBound(5), without `expecting`", "norm", _PLAIN), Case("with it", "norm")),
+    (Case("NormBound(5), without `with_size_hint`", "norm", _PLAIN), Case("with it", "norm")),
     (
         Case("RecordBounds(5), bundles of 8,000,000 rows", "records", Settings(bundle_rows=8_000_000)),
         Case("and buffers of 262,144", "records", Settings(bundle_rows=8_000_000, buffered=1 << 18)),
     ),
     (Case("NormBound(5), a shard at once", "norm", Settings(sub_parts=1)), Case("in parts, as it is", "norm")),
-    (Case("NormBound(5)", "norm"), Case("resource_limit=100", "limited")),
-    (Case("NormBound(5), order 2", "norm"), Case("order 1", "order_1")),
+    (Case("NormBound(5)", "norm"), Case("max_distinct_items=100", "limited")),
+    (Case("NormBound(5), L2", "norm"), Case("L1", "order_1")),
     (Case("keys, bundles of 100,000 rows", "keyed", _SMALL), Case("of 1,000,000", "keyed")),
     (Case("keys, AssumePublicKeys", "keyed"), Case("PublicKeys", "listed")),
 )
@@ -114,11 +114,11 @@ def job_result(case: Case, scenario: str, costs: Mapping[str, Costs], engine: En
 
 def shown_bytes(size: float) -> str:
     """Return bytes with a unit, three digits."""
-    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
-        if size < 1000 or unit == "PB":
+    for privacy_unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if size < 1000 or privacy_unit == "PB":
             break
         size /= 1000
-    return f"{size:,.3g} {unit}"
+    return f"{size:,.3g} {privacy_unit}"
 
 
 def shown_time(seconds: float) -> str:

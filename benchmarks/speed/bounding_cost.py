@@ -48,11 +48,11 @@ ELEMENTS: dict[str, tuple[Any, Any, Any]] = {
 def run(pool: str, kind: str, bounds: Bounds | None, size: int) -> None:
     """One pipeline over `size` records."""
     element_type, user, page = ELEMENTS[kind]
-    unit = Record() if bounds is None else PrivacyId(user, bounds)
+    privacy_unit = Record() if bounds is None else PrivacyId(user, bounds)
     elements = size // TABLE_ROWS if element_type is pa.Table else size
     with sources.pipeline() as pipeline:
         source = sources.Elements(pool, elements, element_type)
-        _ = pipeline | source | PrivateFrequencies(SPEC, PRIVACY, item=page, unit=unit)
+        _ = pipeline | source | PrivateFrequencies(SPEC, PRIVACY, item=page, privacy_unit=privacy_unit)
 
 
 def fill(pool: str, kind: str, ids: list[str], pages: list[str]) -> None:

@@ -21,7 +21,9 @@ from benchmarks.measuring import in_turns
 from benchmarks.table import Bar, Table, spread
 
 RELEASES = Path(__file__).parents[2] / "docs" / "releases"
-SETTINGS = "{kind: frequencies, item: city, privacy: {rho: 1}, unit: {privacy_id: person, norm: {max_norm: 10}}}"
+SETTINGS = (
+    "{kind: frequencies, item: city, privacy: {rho: 1}, privacy_unit: {privacy_id: person, norm: {max_norm: 10}}}"
+)
 COMMANDS = {
     "inspect": (1.2, "inspect delays.dpsketch"),
     "query": (1.2, "query delays.dpsketch --quantile 0.5"),

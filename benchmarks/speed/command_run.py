@@ -28,7 +28,7 @@ kind: quantiles
 item: delay
 domain: {type: integer, low: -120, high: 1500}
 privacy: {epsilon: 2, delta: 1.0e-6}
-unit: {privacy_id: person, norm: {max_norm: 10}}
+privacy_unit: {privacy_id: person, norm: {max_norm: 10}}
 """
 PIPELINE = """
 import sys

@@ -30,10 +30,10 @@ import pyarrow.parquet as pq
 from beam_dpsketch import release_frame
 units = {{
     "all": "record",
-    "five": {{"privacy_id": "person", "records": {{"max_per_key": 5}}}},
+    "five": {{"privacy_id": "person", "records": {{"max_records": 5}}}},
     "norm": {{"privacy_id": "person", "norm": {{"max_norm": 5}}}},
 }}
-settings = {{"kind": "frequencies", "item": "item", "privacy": {{"rho": 1}}, "unit": units[{kind!r}]}}
+settings = {{"kind": "frequencies", "item": "item", "privacy": {{"rho": 1}}, "privacy_unit": units[{kind!r}]}}
 columns = ["item"] if {kind!r} == "all" else ["person", "item"]
 start = time.process_time()
 release_frame(pq.read_table(sys.argv[1], columns=columns), settings)

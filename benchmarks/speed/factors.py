@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import (
-    FactorSpec,
+    FactorizationSpec,
     IntegerDomain,
     ItemFrequencies,
     ListedItems,
@@ -45,7 +45,7 @@ def measure_reading(repetitions: int) -> None:
     table = pa.table({"delay": values})
     counts: dict[str, Any] = {
         "listed items": ItemFrequencies(ListedItems(range(-120, 1501))),
-        "factor": Quantiles(FactorSpec(DELAYS)),
+        "factor": Quantiles(FactorizationSpec(DELAYS)),
         "tree": Quantiles(TreeSpec.for_memory(DELAYS)),
     }
     jobs = {
@@ -63,7 +63,7 @@ def measure_reading(repetitions: int) -> None:
 
 def release_twice() -> list[float]:
     """Return the seconds of two releases over a wide domain, and of first answers."""
-    raw = FactorHistogram(FactorSpec(WIDE))
+    raw = FactorHistogram(FactorizationSpec(WIDE))
     values = np.random.default_rng(2).lognormal(8, 1, RECORDS)
     raw.accumulate(np.minimum(values, WIDE.size - 1).astype(np.int64))
     terms, found, released = ReleaseTerms(PrivacySpec(rho=0.1)), [], []

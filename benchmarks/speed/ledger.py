@@ -54,7 +54,9 @@ def _bill(ledger: Ledger, period: str | None = None) -> Any:
 def filled(file: Path, payments: int) -> Ledger:
     """Return a ledger with this number of payments in the month before, added in one transaction."""
     ledger = Ledger(file)
-    ledger.create(Account(name=_ACCOUNT, limit=LossLimit(epsilon=100, delta=1e-6), unit="record", period="month"))
+    ledger.create(
+        Account(name=_ACCOUNT, limit=LossLimit(epsilon=100, delta=1e-6), privacy_unit="record", period="month")
+    )
     now = datetime.datetime.now(datetime.UTC)
     month = (now.replace(day=1) - datetime.timedelta(days=1)).strftime("%Y-%m")
     loss, total, what = _bill(ledger, month).loss, Loss(), {"kind": "made up", NAMED: True}

@@ -99,7 +99,7 @@ def measure(step: str, keys: int) -> dict[str, float]:
         SketchSpec(depth=DEPTH, width=WIDTH),
         PrivacySpec(rho=1.0),
         item="item",
-        unit=PrivacyId("user", RecordBounds(1, max_keys=MAX_KEYS_OF_ID)),
+        privacy_unit=PrivacyId("user", RecordBounds(1, max_keys=MAX_KEYS_OF_ID)),
         keys=AssumePublicKeys("shop"),
     )
     processor, wall = time.process_time(), time.perf_counter()

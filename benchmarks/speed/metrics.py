@@ -57,15 +57,15 @@ ONE: dict[str, tuple[Count, str]] = {
 }
 
 
-def declared(table: pa.Table, unit: Any) -> dict[str, ReleaseSpec]:
+def declared(table: pa.Table, privacy_unit: Any) -> dict[str, ReleaseSpec]:
     """Return the releases of each metric alone, then of three together."""
     privacy = PrivacySpec(rho=1)
     listed = ItemFrequencies(ListedItems(sorted(set(table["dest"].to_pylist()))))
     alone = {**ONE, "listed": (listed, "dest")}
-    found = {name: ReleaseSpec(count, privacy, unit, item) for name, (count, item) in alone.items()}
+    found = {name: ReleaseSpec(count, privacy, privacy_unit, item) for name, (count, item) in alone.items()}
     for name in ("sketch", "listed"):
         three = {each: Metric(*alone[each]) for each in ("quantiles", "sums", name)}
-        found[f"three, {name}"] = ReleaseSpec(Metrics(three), privacy, unit)
+        found[f"three, {name}"] = ReleaseSpec(Metrics(three), privacy, privacy_unit)
     return found
 
 
@@ -85,8 +85,11 @@ def measure(words: str, run: Callable[[pa.Table, ReleaseSpec], None], table: pa.
     """Print the times of all jobs."""
     heads = ("", "milliseconds", "over one job", "over three jobs")
     printed = Table(f"{words}, {len(table):,} rows", heads, (36, -24, -22, -22))
-    for name, unit in UNITS.items():
-        jobs = {each: partial(seconds, partial(run, table, release)) for each, release in declared(table, unit).items()}
+    for name, privacy_unit in UNITS.items():
+        jobs = {
+            each: partial(seconds, partial(run, table, release))
+            for each, release in declared(table, privacy_unit).items()
+        }
         in_turns(jobs, 1)
         times = in_turns(jobs, repetitions)
         for each, found in times.items():

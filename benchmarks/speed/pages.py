@@ -18,7 +18,7 @@ import numpy as np
 from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
     IntegerDomain,
     PrivacySpec,
@@ -57,7 +57,7 @@ def releases() -> dict[str, Any]:
     values = np.random.default_rng(0).lognormal(3.0, 1.0, RECORDS)
     terms = ReleaseTerms(PrivacySpec(rho=0.1))
     tree = DyadicCountSketch(TreeSpec.for_memory(FloatDomain(0.0, 1e6, 1e-3), 490_000))
-    factor = FactorHistogram(FactorSpec(IntegerDomain(0, (1 << 17) - 1)))
+    factor = FactorHistogram(FactorizationSpec(IntegerDomain(0, (1 << 17) - 1)))
     return {
         "factor, 2^17 values": release(factor.accumulate((values * 100).astype(np.int64)), terms),
         "tree, 2^30 values": release(tree.accumulate(values), terms),

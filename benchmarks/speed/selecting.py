@@ -34,8 +34,10 @@ def measure(method: str, ids: int) -> dict[str, float]:
     users = np.repeat(np.arange(ids), generator.integers(1, 16, ids))
     masses = np.cumsum(1 / np.arange(1, KEYS + 1))
     sources.keep("rows", Rows(user=users, shop=np.searchsorted(masses / masses[-1], generator.random(len(users)))))
-    unit = PrivacyId("user", RecordBounds(1, max_keys=MAX_KEYS))
-    selected = SelectKeys(PrivacySpec(epsilon=1, delta=1e-6), unit=unit, keys=KeySelection(5e-7, "shop", method=method))
+    privacy_unit = PrivacyId("user", RecordBounds(1, max_keys=MAX_KEYS))
+    selected = SelectKeys(
+        PrivacySpec(epsilon=1, delta=1e-6), privacy_unit=privacy_unit, keys=KeySelection(5e-7, "shop", method=method)
+    )
     before = time.process_time()
     with sources.pipeline() as pipeline:
         keys = pipeline | sources.Elements("rows", len(users), dict) | selected

@@ -47,12 +47,12 @@ def records(burst: int, names: int, size: int) -> Iterator[sources.Visit]:
 
 
 def per_key() -> beam.PTransform:
-    return PrivateFrequencies(SMALL, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys("user"))
+    return PrivateFrequencies(SMALL, PRIVACY, item="page", privacy_unit=Record(), keys=AssumePublicKeys("user"))
 
 
 def globally() -> beam.PTransform:
-    bounds = RecordBounds(max_per_key=KEEP)
-    return PrivateFrequencies(SMALL, PRIVACY, item="page", unit=PrivacyId("user", bounds))
+    bounds = RecordBounds(max_records=KEEP)
+    return PrivateFrequencies(SMALL, PRIVACY, item="page", privacy_unit=PrivacyId("user", bounds))
 
 
 TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {"keys": per_key, "ids": globally}

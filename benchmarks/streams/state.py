@@ -32,9 +32,9 @@ SEED = 1
 BAR = 8 * SPEC.cells  # the sketch as 64-bit counters in memory
 GROWTH = 1.5  # of the state of all ids, which have more records than are kept from the first size on
 TRANSFORMS = {
-    "record": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys()),
+    "record": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", privacy_unit=Record(), keys=AssumePublicKeys()),
     "privacy id": lambda: PrivateFrequencies(
-        SPEC, PRIVACY, item="page", unit=PrivacyId("user", RecordBounds(max_per_key=KEEP))
+        SPEC, PRIVACY, item="page", privacy_unit=PrivacyId("user", RecordBounds(max_records=KEEP))
     ),
 }
 
@@ -49,15 +49,15 @@ class Measured(NamedTuple):
     peak: int
 
 
-def measured(unit: str, sizes: tuple[int, ...], bundle: int = BUNDLE) -> Iterator[Measured]:
+def measured(privacy_unit: str, sizes: tuple[int, ...], bundle: int = BUNDLE) -> Iterator[Measured]:
     """Bytes at each of the sizes of one stream, and the most that they were until then."""
-    driven, coder = Driven(TRANSFORMS[unit]()), FastPrimitivesCoder()
+    driven, coder = Driven(TRANSFORMS[privacy_unit]()), FastPrimitivesCoder()
     users, pages = sources.columns(max(sizes), max(1, max(sizes) // IDS), SEED)
     raw = peak = 0
     for start in range(0, max(sizes), bundle):
         elements: list[Any] = list(map(sources.Visit, users[start : start + bundle], pages[start : start + bundle]))
         raw += sum(len(coder.encode(tuple(element))) for element in elements)
-        driven.bundle([(KEY, element) for element in elements] if unit == "record" else elements)
+        driven.bundle([(KEY, element) for element in elements] if privacy_unit == "record" else elements)
         state = driven.state.size
         peak = max(peak, state)
         if start + bundle in sizes:
@@ -76,12 +76,12 @@ def main() -> None:
     ):
         heads = ("unit", "elements", "as elements", "as bundles", "state", "largest")
         table = Table(None, heads, (12, -12, -14))
-        for unit in TRANSFORMS:
+        for privacy_unit in TRANSFORMS:
             limit: float = BAR
-            for row in measured(unit, tuple(arguments.sizes)):
-                if unit != "record" and row.elements == min(arguments.sizes):
+            for row in measured(privacy_unit, tuple(arguments.sizes)):
+                if privacy_unit != "record" and row.elements == min(arguments.sizes):
                     limit = GROWTH * row.peak
-                table.row(unit, *(f"{value:,}" for value in row), bars=[Bar(row.peak, "<=", limit)])
+                table.row(privacy_unit, *(f"{value:,}" for value in row), bars=[Bar(row.peak, "<=", limit)])
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ type TopK struct {
 	Domain  string `beam:"domain"`
 	K       int64  `beam:"k"`
 	Privacy string `beam:"privacy"`
-	Unit    string `beam:"unit"`
+	Unit    string `beam:"privacy_unit"`
 	Ask     string `beam:"ask"`
 }
 

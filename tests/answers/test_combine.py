@@ -13,12 +13,12 @@ from beam_dpsketch import (
     CountSketch,
     IncompatibleSketchError,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
     release,
 )
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import by_hand, strategies
 from tests.helpers.raw import raw_of
@@ -91,7 +91,7 @@ def test_parts_of_runs_that_were_combined_add(kind):
 
 
 def test_answers_of_one_timeline_do_not_combine_and_those_of_two_do(kind):
-    over_time = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "window_count": 8}
+    over_time = {"privacy_unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "window_count": 8}
     first, second, of_other_key, other = (
         by_hand.released(kind, SPEC, FIRST, release_ids=(name + bytes(48 - len(name)),), **over_time)
         for name in (
@@ -128,14 +128,17 @@ def test_the_statement_covers_both_inputs(kind):
         bounds=RecordBounds(1, max_keys=5, signed=True),
     )
     statement = first.combine(second).privacy
-    assert statement.bounds == RecordBounds(max_per_key=3, max_keys=5, signed=True)
+    assert statement.bounds == RecordBounds(max_records=3, max_keys=5, signed=True)
     assert statement.window_count == 4
     assert statement.disclosed == Disclosure.KEYS | Disclosure.WINDOWS
 
 
 @pytest.mark.parametrize(
     ("changes", "name"),
-    [({"relation": ADD_OR_REMOVE_ONE}, "relation"), ({"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}, "unit")],
+    [
+        ({"relation": ADD_OR_REMOVE_ONE}, "relation"),
+        ({"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}, "privacy_unit"),
+    ],
 )
 @pytest.mark.parametrize("units_disjoint", [False, True])
 def test_other_relations_and_units_are_refused(kind, changes, name, units_disjoint):

@@ -14,19 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import (
-    CountMin,
-    CountSketch,
-    Frequency,
-    ListedItems,
-    NormBound,
-    RecordBounds,
-    ReleasedListedItems,
-    SketchSpec,
-)
+from beam_dpsketch import CountMin, CountSketch, ListedItems, NormBound, RecordBounds, SketchSpec
+from beam_dpsketch.answers.counts import ReleasedListedItems
 from beam_dpsketch.answers.notes import codes
-from beam_dpsketch.answers.rows import Intervals
-from beam_dpsketch.privacy.side_counters import WEIGHT
+from beam_dpsketch.answers.rows import Frequency, Intervals
+from beam_dpsketch.privacy.summary_counts import WEIGHT
 from tests.helpers import by_hand, coverage, strategies
 from tests.helpers.decoding import noisy_release, root_mean_square, zipf_weights
 

@@ -25,26 +25,22 @@ from beam_dpsketch import (
     DyadicCountSketch,
     FormatError,
     Frequencies,
-    Frequency,
     IncompatibleSketchError,
     IntegerDomain,
-    ListedHistogram,
     ListedItems,
     PrivacySpec,
     RecordBounds,
-    ReleasedCountMin,
-    ReleasedCountSketch,
-    ReleasedDyadicCountSketch,
-    ReleasedFrequencies,
-    ReleasedListedItems,
-    ReleasedSketch,
     ReleaseTerms,
     SketchSpec,
     TreeSpec,
     release,
 )
-from beam_dpsketch.answers.flat import noise_offset
-from beam_dpsketch.answers.rows import Intervals
+from beam_dpsketch.answers.counts import ReleasedListedItems
+from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch, ReleasedFrequencies, noise_offset
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Frequency, Intervals
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from tests.helpers import by_hand, coverage, derivations, strategies
 from tests.helpers.raw import raw_of
 

@@ -24,20 +24,20 @@ from beam_dpsketch import (
     CountSketch,
     FormatError,
     IncompatibleSketchError,
-    ListedHistogram,
     ListedItems,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
-    ReleasedListedItems,
-    ReleasedSketch,
     ReleaseTerms,
     SketchSpec,
     read_releases,
     release,
 )
+from beam_dpsketch.answers.counts import ReleasedListedItems
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from tests.helpers import by_hand, golden
 from tests.helpers.stored import forged
 
@@ -94,7 +94,7 @@ def test_intervals_of_real_releases_hold() -> None:
 @pytest.mark.parametrize(("relation", "delta_squared"), [({}, 1), ({"relation": REPLACE_ONE}, 2)])
 def test_noise_is_that_of_one_row_without_signs(relation: Any, delta_squared: int) -> None:
     bounds = RecordBounds(4, max_weight=3)
-    terms = ReleaseTerms(PrivacySpec(rho=0.5, **relation), bounds, unit=PrivacyUnit.PRIVACY_ID)
+    terms = ReleaseTerms(PrivacySpec(rho=0.5, **relation), bounds, privacy_unit=PrivacyUnit.PRIVACY_ID)
     raw = ListedHistogram(ListedItems(["a", "b"])).accumulate(["a", "c"], [2, 9])
     released: ReleasedListedItems = release(raw, terms)
     assert released.privacy.sigma_squared_per_level == (delta_squared * 12**2,)
@@ -113,8 +113,8 @@ def test_noise_is_calibrated_to_the_largest_change_of_the_counters(relation: Any
     units = {tuple(ListedHistogram(spec).accumulate(*zip(*held, strict=True)).counters.tolist()) for held in records}
     others = units if relation is REPLACE_ONE else {(0, 0)}
     largest = max((x - u) ** 2 + (y - v) ** 2 for x, y in units for u, v in others)
-    terms = ReleaseTerms(PrivacySpec(rho=0.5, relation=relation), bounds, unit=PrivacyUnit.PRIVACY_ID)
-    assert calibrate(spec, terms.without_side_counters()) == (largest,)
+    terms = ReleaseTerms(PrivacySpec(rho=0.5, relation=relation), bounds, privacy_unit=PrivacyUnit.PRIVACY_ID)
+    assert calibrate(spec, terms.without_summary_counts()) == (largest,)
     aside = 2 if signed else 3  # units, weight, and lost weight unless there are signs
     assert calibrate(spec, terms) == (largest / (1 - aside * Fraction(1, 50)),)
 

@@ -9,20 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from beam_dpsketch import (
-    DyadicCountSketch,
-    IntegerDomain,
-    PrivacySpec,
-    RecordBounds,
-    ReleasedDyadicCountSketch,
-    ReleaseTerms,
-    TreeSpec,
-    release,
-)
+from beam_dpsketch import DyadicCountSketch, IntegerDomain, PrivacySpec, RecordBounds, ReleaseTerms, TreeSpec, release
 from beam_dpsketch.answers.estimators.comparing import leaves_below_heavy_nodes
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 
 DOMAIN = IntegerDomain(0, (1 << 24) - 1)
-TERMS = ReleaseTerms(PrivacySpec(rho=1.0, side_counters=None), RecordBounds(1, max_weight=1))
+TERMS = ReleaseTerms(PrivacySpec(rho=1.0, summary_counts=None), RecordBounds(1, max_weight=1))
 FALSE_ALARM = 1e-9
 
 

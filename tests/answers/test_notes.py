@@ -13,17 +13,14 @@ import pytest
 
 from beam_dpsketch import (
     CountSketch,
-    Domain,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
     IntegerDomain,
     IPv4Domain,
     ListedItems,
     PrivacySpec,
-    PrivacyUnit,
     Record,
     RecordBounds,
-    ReleasedSketch,
     ReleaseSpec,
     ReleaseTerms,
     SketchSpec,
@@ -35,7 +32,10 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers import notes
 from beam_dpsketch.answers.notes import codes
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from tests.helpers import by_hand
 
@@ -84,9 +84,9 @@ def test_values_that_were_clamped_to_an_end_are_told(domain: Domain, items: Any,
     """The weight is over 40 deviations of what is compared, so a miss is impossible."""
     for spec in (domain, TreeSpec.for_memory(domain, sketch="count_min", exact_levels=False)):
         (found,) = counted(spec, items).notes
-        assert found.code == "at_an_end"
-        assert words in found.words
-        assert found.words in repr(counted(spec, items).quantile_interval([0.5]))
+        assert found.code == "at_range_end"
+        assert words in found.message
+        assert found.message in repr(counted(spec, items).quantile_interval([0.5]))
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_noise_alone_and_near_ends_are_hardly_ever_told(monkeypatch: pytest.Monk
 
     def told() -> None:
         found, domain = 0, IntegerDomain(0, 63)
-        for spec in (TreeSpec.for_memory(domain), FactorSpec(domain)):
+        for spec in (TreeSpec.for_memory(domain), FactorizationSpec(domain)):
             for items in ([], [63] * 9 + [5], [0] * 900 + [9] * 100):
                 raw = raw_type(spec)(spec).accumulate(items)
                 for _ in range(200):
                     released: Any = release(raw, ReleaseTerms(PrivacySpec(rho=0.5)))
-                    found += "at_an_end" in codes(released._own_notes())
+                    found += "at_range_end" in codes(released._own_notes())
         assert found < 7, "at an end"
 
     told()
@@ -146,7 +146,7 @@ def test_a_total_that_the_release_contradicts_is_refused_unless_forced() -> None
 def test_spending_that_promises_little_is_told_of_a_release_and_not_of_its_answers() -> None:
     side = (by_hand.note("units", value=2000),)
     it = by_hand.released(
-        CountSketch, SketchSpec(depth=1, width=2), [[500, 0]], rho=Fraction(9), shown_delta=0.01, side=side
+        CountSketch, SketchSpec(depth=1, width=2), [[500, 0]], rho=Fraction(9), reported_delta=0.01, side=side
     )
     assert codes(it.notes) == "large_epsilon,large_delta"
     assert it.interval([1]).notes == ()
@@ -164,10 +164,10 @@ def test_a_release_that_is_mostly_noise_says_so() -> None:
     assert (codes(few.notes), codes(many.notes)) == ("mostly_noise", "")
 
 
-@pytest.mark.parametrize("order", [2, 1])
+@pytest.mark.parametrize("order", ["l2", "l1"])
 @pytest.mark.parametrize("spec", [{"width": 64}, {"kind": "count_min"}, {}, {"width": 1 << 15}])
-def test_a_sketch_under_a_norm_that_is_mostly_noise_says_so(spec: dict[str, Any], order: int) -> None:
-    """30,000 records of two items. Side counters of a norm of order 2 have far more noise than the total.
+def test_a_sketch_under_a_norm_that_is_mostly_noise_says_so(spec: dict[str, Any], order: str) -> None:
+    """30,000 records of two items. Summary counts of an L2 norm have far more noise than the total.
 
     The noise of a release is 100 times less, or 10 times more, than what makes the difference. Noise alone may make
     records look as few as privacy ids, which is another note. It hides that there is much noise in about 1 of 300
@@ -177,10 +177,10 @@ def test_a_sketch_under_a_norm_that_is_mostly_noise_says_so(spec: dict[str, Any]
     settings = {"kind": "frequencies", "item": "c", "spec": spec, "privacy": {"rho": 0.03}}
     found = {}
     for norm in (10.0, 1e4, 1e5):
-        unit = {"privacy_id": "u", "norm": {"max_norm": norm, "order": order}}
+        privacy_unit = {"privacy_id": "u", "norm": {"max_norm": norm, "norm": order}}
         said = collections.Counter[tuple[str, ...]]()
         for _ in range(11):
-            released: Any = release_frame(table, {**settings, "unit": unit})
+            released: Any = release_frame(table, {**settings, "privacy_unit": privacy_unit})
             of_both = (released.notes, released.interval([0, 1]).notes)
             said[tuple(codes(note for note in notes if note.code != "one_record_each") for notes in of_both)] += 1
         alike = collections.Counter[str]()
@@ -205,19 +205,19 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize(("values", "variance", "words"), OUTSIDE)
-def test_numbers_at_an_end_are_told_as_ranks_tell_them(values: list[int], variance: bool, words: str) -> None:
+def test_numbers_at_range_end_are_told_as_ranks_tell_them(values: list[int], variance: bool, words: str) -> None:
     table = pa.table({"x": values * 20_000})
     spec = ReleaseSpec(Statistics(NUMBERS, variance), PrivacySpec(rho=0.5), Record(), item="x")
     released: Any = release_frame(table, spec)
     (found,) = released.notes
-    assert (found.code, found.words[: len(words)]) == ("at_an_end", words)
+    assert (found.code, found.message[: len(words)]) == ("at_range_end", words)
 
 
-def test_numbers_at_an_end_far_from_0_are_told_as_near_it() -> None:
+def test_numbers_at_range_end_far_from_0_are_told_as_near_it() -> None:
     """Floats beyond 2^53 are 256 apart here; places between the ends are not."""
     start = 1 << 60
     spec = ReleaseSpec(Statistics(IntegerDomain(start, start + 600)), PrivacySpec(rho=0.5), Record(), item="x")
-    for values, code in {(0, 590): "", (590, 595): "at_an_end"}.items():
+    for values, code in {(0, 590): "", (590, 595): "at_range_end"}.items():
         released: Any = release_frame(pa.table({"x": [start + each for each in values] * 20_000}), spec)
         assert codes(released.notes) == code
 
@@ -241,7 +241,7 @@ def test_ordinary_numbers_have_no_note(domain: Domain, values: Any, variance: bo
     assert release_frame(table, spec).notes == ()
 
 
-def test_a_mean_of_noise_alone_is_hardly_ever_at_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mean_of_noise_alone_is_hardly_ever_at_range_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarm below 1e-9: 7 of 600 releases with a probability of 1e-4 each. Surer ends tell many."""
 
     def told() -> None:
@@ -250,7 +250,7 @@ def test_a_mean_of_noise_alone_is_hardly_ever_at_an_end(monkeypatch: pytest.Monk
             table = pa.table({"x": pa.array(values, pa.int64())})
             for _ in range(200):
                 released: Any = release_frame(table, spec)
-                found += "at_an_end" in codes(released._own_notes())
+                found += "at_range_end" in codes(released._own_notes())
         assert found < 7, "at an end"
 
     told()
@@ -260,12 +260,12 @@ def test_a_mean_of_noise_alone_is_hardly_ever_at_an_end(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("unit", "words"), [("record", "95 % intervals"), ("id", "95 % intervals of what the bounds kept")]
+    ("privacy_unit", "words"), [("record", "95 % intervals"), ("id", "95 % intervals of what the bounds kept")]
 )
-def test_intervals_are_named_for_what_they_cover(unit: str, words: str) -> None:
+def test_intervals_are_named_for_what_they_cover(privacy_unit: str, words: str) -> None:
     terms = ReleaseTerms(PrivacySpec(rho=1.0))
-    if unit == "id":
-        terms = ReleaseTerms(PrivacySpec(rho=1.0), RecordBounds(3), unit=PrivacyUnit.PRIVACY_ID)
+    if privacy_unit == "id":
+        terms = ReleaseTerms(PrivacySpec(rho=1.0), RecordBounds(3), privacy_unit=PrivacyUnit.PRIVACY_ID)
     raw = CountSketch(SketchSpec()).accumulate(["a"] * 1000)
     found = release(raw, terms).top_k(1, ["a"])
     assert found.intervals == words

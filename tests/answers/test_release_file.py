@@ -17,17 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import (
-    CountSketch,
-    FormatError,
-    ReleasedCountMin,
-    ReleasedCountSketch,
-    ReleasedSketch,
-    SketchSpec,
-    TimelineRow,
-    read_releases,
-)
+from beam_dpsketch import CountSketch, FormatError, SketchSpec, read_releases
+from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.release_file import RecordWriter, from_record, read_records, to_record
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.encodings import encode
 from tests.helpers import by_hand, strategies
 from tests.helpers.by_hand import COUNTS, ROW, SKETCH
@@ -279,8 +273,8 @@ def test_an_error_names_the_damaged_file(folder: Path) -> None:
 
 def test_reading_imports_no_beam(folder: Path) -> None:
     code = (
-        "import sys, beam_dpsketch\n"
-        "(released,) = beam_dpsketch.read_releases(sys.argv[1], beam_dpsketch.ReleasedCountSketch)\n"
+        "import sys, beam_dpsketch\nfrom beam_dpsketch.answers.flat import ReleasedCountSketch\n"
+        "(released,) = beam_dpsketch.read_releases(sys.argv[1], ReleasedCountSketch)\n"
         "print(released.counters.tolist(), 'apache_beam' in sys.modules)"
     )
     command = [sys.executable, "-c", code, str(folder / "out-2.dpsketch")]

@@ -15,40 +15,40 @@ import pytest
 
 from beam_dpsketch import (
     CountMin,
-    Groups,
     IncompatibleSketchError,
     IntegerDomain,
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     Record,
     RecordBounds,
-    ReleasedCounts,
-    ReleasedSketch,
     SketchSpec,
     TextDomain,
+    Thresholding,
 )
 from beam_dpsketch.answers.batch import answers_of
+from beam_dpsketch.answers.counts import ReleasedCounts
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.base import short_keys
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.noise.counting import Counting
-from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.statement.notes import GroupNote, KeyNote
+from beam_dpsketch.statement.notes import KeyNote, ThresholdNote
 from tests.helpers import by_hand
 
 TEXT = TextDomain(4)
-NOTE = GroupNote(max_items=2, threshold=12, most=19)
+NOTE = ThresholdNote(max_items=2, threshold=12, most=19)
 
 
 def released(counts: dict[Any, int], domain: Any = TEXT, run: int = 0, **changes: Any) -> ReleasedCounts:
     keys = short_keys(domain.index(list(counts))[0].tolist())
     made: dict[str, Any] = {"delta": Fraction(1, 10**8), "keys": NOTE, "release_ids": (bytes([run]) * 48,)}
-    statement = by_hand.statement(**made | {"unit": PrivacyUnit.PRIVACY_ID} | changes)
-    return ReleasedCounts(GroupedItems.of(domain, keys), np.array(list(counts.values()), dtype=np.int64), statement)
+    statement = by_hand.statement(**made | {"privacy_unit": PrivacyUnit.PRIVACY_ID} | changes)
+    return ReleasedCounts(ThresholdedItems.of(domain, keys), np.array(list(counts.values()), dtype=np.int64), statement)
 
 
 REACH = 5.880859375 + 0.5
@@ -136,9 +136,12 @@ def test_releases_of_other_domains_are_not_combined(other: Any) -> None:
 
 
 def test_parts_of_records_are_kept_under_a_norm() -> None:
-    bounds, note = NormBound(5, max_keys=3), GroupNote(max_items=3, threshold=12 << 16, most=19 << 16, scale_bits=16)
+    bounds, note = (
+        NormBound(5, max_keys=3),
+        ThresholdNote(max_items=3, threshold=12 << 16, most=19 << 16, scale_bits=16),
+    )
     statement = by_hand.statement(bounds=bounds, delta=Fraction(1, 10**8), keys=note)
-    one = ReleasedCounts(GroupedItems.of(IntegerDomain(0, 9), [bytes(8)]), np.array([100]), statement, 3)
+    one = ReleasedCounts(ThresholdedItems.of(IntegerDomain(0, 9), [bytes(8)]), np.array([100]), statement, 3)
     assert (one.estimate(0), one.privacy.keys.least_count) == (12.5, 12)
     assert 17.9 < one.interval(5).upper < 18
     assert "released if the noisy count reaches 12 (" in str(one.privacy)
@@ -175,9 +178,9 @@ def test_an_item_that_votes_bring_in_can_have_a_count_below_zero() -> None:
     assert one.privacy.as_dict()["keys"]["votes"]["share_of_rho"] == 0.15
 
 
-def how(unit: Any = Record(), rho: float = 0.1, delta: float = 1e-8) -> Counting:  # noqa: B008
+def how(privacy_unit: Any = Record(), rho: float = 0.1, delta: float = 1e-8) -> Counting:  # noqa: B008
     counting: Counting = ReleaseSpec(
-        GroupedCounts(TEXT, 1, Groups(delta)), PrivacySpec(rho=rho), unit
+        ThresholdedCounts(TEXT, 1, Thresholding(delta)), PrivacySpec(rho=rho), privacy_unit
     ).resolved.calibrated
     return counting
 
@@ -246,14 +249,14 @@ def test_a_keyed_count_never_changes() -> None:
         "norm": PrivacyId("user", NormBound(5, max_keys=3)),
     }
     counted = {}
-    for name, unit in units.items():
-        counting = how(unit)
+    for name, privacy_unit in units.items():
+        counting = how(privacy_unit)
         scaled = [n << counting.terms.scale_bits for n in range(1000, 1004)]
         counted[name] = counting.draw(with_votes(counting, scaled), [randomness] * 4)[0].tolist()
     assert counted == {
         "record": [255791, 255807, 256919, 257377],
         "bounds": [126682, 128564, 130035, 128497],
-        "norm": [64727485, 66324101, 65757143, 66675853],
+        "norm": [64995590, 66212438, 66047930, 65181006],
     }
 
 
@@ -261,4 +264,4 @@ def test_raw_counts_have_no_sketch() -> None:
     from beam_dpsketch.exact.sketches import raw_type
 
     with pytest.raises(TypeError, match="abstract"):
-        raw_type(GroupedItems(TEXT))(GroupedItems(TEXT))
+        raw_type(ThresholdedItems(TEXT))(ThresholdedItems(TEXT))

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import Frequencies, Frequency, Interval, Intervals
-from beam_dpsketch.answers.rows import as_asked, as_many
+from beam_dpsketch import Frequencies, Interval
+from beam_dpsketch.answers.rows import Frequency, Intervals, as_asked, as_many
 from beam_dpsketch.statement.showing import html_table
 
 ROWS = [

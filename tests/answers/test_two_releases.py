@@ -26,12 +26,10 @@ from beam_dpsketch import (
     IncompatibleSketchError,
     IntegerDomain,
     Interval,
-    ListedHistogram,
     ListedItems,
     NormBound,
     PrivacySpec,
     RecordBounds,
-    ReleasedSketch,
     ReleaseTerms,
     SketchSpec,
     TreeSpec,
@@ -39,7 +37,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.estimators import comparing
 from beam_dpsketch.answers.estimators.comparing import ReleasedTable
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.sketches import RawSketch, raw_type
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from tests.helpers import by_hand
 from tests.helpers.raw import raw_of
 from tests.helpers.trees import custom
@@ -48,7 +48,7 @@ FALSE_ALARM = 1e-9
 SPEC = SketchSpec(depth=3, width=8)
 IDS = [{"release_ids": (bytes([number]) * 48,)} for number in range(3)]
 BEFORE, AFTER = {"a": 500, "b": 300, "c": 1}, {"a": 500, "b": 100, "d": 250}
-LITTLE_NOISE = ReleaseTerms(PrivacySpec(rho=2.0, side_counters=None), RecordBounds(1, max_weight=1))
+LITTLE_NOISE = ReleaseTerms(PrivacySpec(rho=2.0, summary_counts=None), RecordBounds(1, max_weight=1))
 
 SPECS: dict[str, Any] = {
     "CountSketch": SketchSpec(depth=5, width=512),
@@ -243,7 +243,7 @@ def test_noise_of_scaled_and_combined_releases_has_its_own_variance() -> None:
 @pytest.mark.parametrize("planted", [False, True])
 def test_empty_releases_with_little_noise_have_no_second_moment_on_average(planted: bool) -> None:
     """Of 100 releases of 5 x 512 with sigma 0.5, within seven standard errors; far off for a third more noise."""
-    terms = ReleaseTerms(PrivacySpec(rho=10.0, side_counters=None))
+    terms = ReleaseTerms(PrivacySpec(rho=10.0, summary_counts=None))
     tables = [release(CountSketch(SketchSpec(width=512)), terms)._table for _ in range(100)]
     if planted:
         tables = [dataclasses.replace(table, noise=1 / 3) for table in tables]
@@ -289,7 +289,9 @@ def misses(read: Read, data: str, rho: float, runs: int) -> np.ndarray:
             g = f
         spec, terms = (
             SketchSpec(width=256, seed=seed),
-            ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=None), RecordBounds(1, max_weight=1)),
+            ReleaseTerms(
+                PrivacySpec(rho=rho, relation=REPLACE_ONE, summary_counts=None), RecordBounds(1, max_weight=1)
+            ),
         )
         tables = [release(raw_of(CountSketch, spec).accumulate(items, each), terms)._table for each in (f, g)]
         f, g = f.astype(np.float64), g.astype(np.float64)

@@ -15,8 +15,9 @@ import shutil
 import tempfile
 from typing import Any
 
-from beam_dpsketch import Released, TimelineRow
+from beam_dpsketch import Released
 from beam_dpsketch.answers.notes import ONE_RECORD_EACH
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.cli.main import main
 from tests.helpers import golden
@@ -70,7 +71,7 @@ def run_block(block: str) -> str:
         program, *arguments = shlex.split(line[2:])
         assert program == "dpsketch", line
         code, printed = run(*arguments)
-        kept = [each for each in printed.splitlines(keepends=True) if ONE_RECORD_EACH.words not in each]
+        kept = [each for each in printed.splitlines(keepends=True) if ONE_RECORD_EACH.message not in each]
         printed = "".join(kept)  # noise may add this note, or leave it out
         made.append(f"{line}\n{printed}" + (f"[{code}]\n" if code else ""))
     return "".join(made)

@@ -17,33 +17,33 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     CountSketch,
     DyadicCountSketch,
-    GroupedCounts,
     Horizon,
     IntegerDomain,
     PrivacySpec,
-    PrivacyUnit,
     Record,
     RecordBounds,
     ReleaseSpec,
     ReleaseTerms,
     SketchSpec,
     TextDomain,
+    ThresholdedCounts,
     TreeSpec,
     release_frame,
 )
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.by_hand import release_part
-from beam_dpsketch.privacy.side_counters import BINS, UNITS, LostIn
+from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch.privacy.summary_counts import BINS, UNITS, LostIn
 from beam_dpsketch.statement.release_id import part_name
 from beam_dpsketch.transforms import window_file
 from tests.helpers.timeline_rows import released_rows
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "releases"
 HORIZON = Horizon(1_714_521_600, 3600, 6)  # from 2024-05-01T00:00Z on
-PEOPLE = {"bounds": RecordBounds(10), "unit": PrivacyUnit.PRIVACY_ID}
+PEOPLE = {"bounds": RecordBounds(10), "privacy_unit": PrivacyUnit.PRIVACY_ID}
 PER_KEY = {
     "bounds": RecordBounds(10, max_keys=2),
-    "unit": PrivacyUnit.PRIVACY_ID,
+    "privacy_unit": PrivacyUnit.PRIVACY_ID,
     "output_cells": 2,
     "lost_in": LostIn.NOWHERE,
 }
@@ -63,7 +63,7 @@ def write(path: pathlib.Path, elements: Sequence[Any]) -> None:
 
 
 def side(terms: ReleaseTerms, people: int, records: int) -> np.ndarray:
-    """The exact side counters of a release, and how many people lost how much, if it tells that."""
+    """The exact summary counts of a release, and how many people lost how much, if it tells that."""
     counts = [people if UNITS in counter.names else records for counter in terms.counters]
     lost = [] if terms.lost is None else [*LOST, *[0] * (BINS - len(LOST))]
     return np.array(counts + lost)
@@ -94,7 +94,7 @@ def cities() -> list[Any]:
 def words() -> list[Any]:
     """Frequent words with their counts."""
     counted = ["privacy"] * 2500 + ["noise"] * 1500 + ["sketch"] * 1200 + [f"w{i}" for i in range(500)]
-    privacy, count = PrivacySpec(epsilon=2, delta=1e-6), GroupedCounts(TextDomain(8), 3)
+    privacy, count = PrivacySpec(epsilon=2, delta=1e-6), ThresholdedCounts(TextDomain(8), 3)
     return [release_frame(pa.table({"word": counted}), ReleaseSpec(count, privacy, Record(), "word"))]
 
 

@@ -14,7 +14,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import CountSketch, Released, ReleasedSketch, SketchSpec, TimelineRow, read_releases
+from beam_dpsketch import CountSketch, Released, SketchSpec, read_releases
+from beam_dpsketch.answers.over_time import TimelineRow
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli import stored
 from beam_dpsketch.cli.main import main
 from tests.cli.consoles import ROOT, run, write
@@ -39,7 +41,7 @@ def objects(*arguments: str) -> list[dict[str, Any]]:
         (["spent", "rides"], 0),
         (["inspect", "words.dpsketch", "--output", "{}/words.parquet"], 0),
         (["plot", "delays.dpsketch", "--cdf", "--output", "{}/delays.png"], 0),
-        (["plan", "--kind", "frequencies", "--item", "city", "--unit", "record", "--rho", "1"], 0),
+        (["plan", "--kind", "frequencies", "--item", "city", "--privacy-unit", "record", "--rho", "1"], 0),
         (["check", "{}/missing.yaml"], 2),
         (["inspect", "delays.txt"], 2),
         (["query", "delays.dpsketch"], 2),
@@ -76,6 +78,20 @@ def test_the_package_runs_as_a_module_and_output_that_nobody_reads_is_no_error()
     (released,) = read_releases(str(RELEASES / "delays.dpsketch"), ReleasedSketch)
     assert "% of the total count was removed (estimated range" in found.stderr
     assert found.stderr.splitlines() == [f"dpsketch: delays.dpsketch: {released.clipping()}"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_new_process_reads_releases_of_every_kind() -> None:
+    """Classes of releases are registered by the package itself, not by what a test imports."""
+    rows = {line for line in run("inspect", "vectors", "--format", "json")[1].splitlines() if line.startswith("{")}
+    found = subprocess.run(
+        [sys.executable, "-m", "beam_dpsketch", "inspect", "vectors", "--format", "json"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert {*found.stdout.splitlines()} == rows
+    assert {json.loads(line)["kind"] for line in rows} >= {"factor", "metrics", "statistics", "groups"}
 
 
 def test_the_help_is_the_same_where_python_drops_docstrings() -> None:
@@ -129,7 +145,8 @@ def test_losses_are_rounded_up() -> None:
             assert statement.rho <= row["rho"] * (1 + 1e-15)
             assert row["rho"] <= float(statement.rho) * 1.00001
             assert (
-                row["epsilon"] is None or statement.shown_epsilon <= row["epsilon"] <= statement.shown_epsilon * 1.001
+                row["epsilon"] is None
+                or statement.reported_epsilon <= row["epsilon"] <= statement.reported_epsilon * 1.001
             )
 
 

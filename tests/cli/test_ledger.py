@@ -31,7 +31,7 @@ def year(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
 def test_accounts_of_all_kinds_of_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, *limit in (("a", "--epsilon", "1/3"), ("b", "--rho", "0.1", "--delta", "1e-8"), ("c", "--rho", "2")):
-        code, said = run("ledger", "create", "spent.db", name, *limit, "--unit", "record", "--period", "month")
+        code, said = run("ledger", "create", "spent.db", name, *limit, "--privacy-unit", "record", "--period", "month")
         assert (code, "anew each month" in said) == (0, True)
     assert [each.limit for each in Ledger("spent.db").accounts()] == [
         LossLimit(epsilon=Fraction(1, 3)),

@@ -12,6 +12,7 @@ from beam_dpsketch.cli.options import add_settings_options, read_config
 from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from tests.cli.consoles import run
 
 FILE = """
 kind: top_k
@@ -19,10 +20,10 @@ item: source_ip
 domain: {type: ipv4}
 k: 5
 privacy: {epsilon: 2, delta: 1.0e-6}
-unit: {privacy_id: person, norm: {max_norm: 10}, max_windows: 3}
+privacy_unit: {privacy_id: person, norm: {max_norm: 10}, max_windows: 3}
 keys: {public: [NL, "NO"], field: country}
 """
-PLAIN = """{"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": {"privacy_id": "person",
+PLAIN = """{"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "privacy_unit": {"privacy_id": "person",
 "norm": {"max_norm": 10}}}"""
 COUNT = "--kind frequencies --item city"
 SPEND = "--epsilon 1 --delta 1e-6"
@@ -55,36 +56,38 @@ def read(line: str) -> ReleaseSpec:
         (
             f"{COUNT} {SPEND} {PEOPLE}",
             "{kind: frequencies, item: city, privacy: {epsilon: 1, delta: 1e-6}, "
-            "unit: {privacy_id: person, norm: {max_norm: 10}}}",
+            "privacy_unit: {privacy_id: person, norm: {max_norm: 10}}}",
         ),
         (
-            f"{COUNT} --rho 1/2 --unit record --weight w --max-weight 7",
-            "{kind: frequencies, item: city, weight: w, privacy: {rho: 0.5}, unit: {record: {max_weight: 7}}}",
+            f"{COUNT} --rho 1/2 --privacy-unit record --weight w --max-weight 7",
+            "{kind: frequencies, item: city, weight: w, privacy: {rho: 0.5}, privacy_unit: {record: {max_weight: 7}}}",
         ),
         (
             f"{COUNT} --rho 1 --delta 1e-9 --privacy-id p --max-norm auto --max-weight 7 --weight w",
             "{kind: frequencies, item: city, weight: w, privacy: {rho: 1, delta: 1e-9}, "
-            "unit: {privacy_id: p, norm: {auto: {max_weight: 7}}}}",
+            "privacy_unit: {privacy_id: p, norm: {auto: {max_weight: 7}}}}",
         ),
         (
-            f"{TOP} --privacy-id p --max-per-key 4 --max-keys 2 --key c --public-keys keys.txt",
+            f"{TOP} --privacy-id p --max-records 4 --max-keys 2 --key c --public-keys keys.txt",
             "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, keys: {public: [NL, 'NO', sesame], "
-            "field: c}, unit: {privacy_id: p, records: {max_per_key: 4, max_keys: 2}}}",
+            "field: c}, privacy_unit: {privacy_id: p, records: {max_records: 4, max_keys: 2}}}",
         ),
         (
-            f"{TOP} --privacy-id p --max-norm auto --order 1",
+            f"{TOP} --privacy-id p --max-norm auto --norm l1",
             "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, "
-            "unit: {privacy_id: p, norm: {auto: {order: 1}}}}",
+            "privacy_unit: {privacy_id: p, norm: {auto: {norm: l1}}}}",
         ),
         (
             f"{TOP} --privacy-id p --max-norm 4 --max-keys 2 --key c --select-keys 1e-8",
             "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, keys: {select: {delta: 1e-8}, field: c}, "
-            "unit: {privacy_id: p, norm: {max_norm: 4, max_keys: 2}}}",
+            "privacy_unit: {privacy_id: p, norm: {max_norm: 4, max_keys: 2}}}",
         ),
         (
-            "--kind quantiles --item d --rho 1 --domain '{type: integer, low: -3, high: 9}' --unit record --key c "
+            "--kind quantiles --item d --rho 1 --domain '{type: integer, low: -3, high: 9}' --privacy-unit "
+            "record --key c "
             "--assume-public-keys",
-            "{kind: quantiles, item: d, privacy: {rho: 1}, domain: {type: integer, low: -3, high: 9}, unit: record, "
+            "{kind: quantiles, item: d, privacy: {rho: 1}, domain: {type: integer, low: -3, high: 9}, "
+            "privacy_unit: record, "
             "keys: {assume_public: true, field: c}}",
         ),
         ("--config s.yaml", FILE),
@@ -92,11 +95,11 @@ def read(line: str) -> ReleaseSpec:
         ("--config s.yaml --rho 3", FILE.replace("epsilon: 2", "rho: 3")),
         ("--config plain.json --max-norm auto", PLAIN.replace('{"max_norm": 10}', '"auto"')),
         (
-            "--config s.yaml --max-per-key 4 --max-keys 2",
-            FILE.replace("norm: {max_norm: 10}", "records: {max_per_key: 4, max_keys: 2}"),
+            "--config s.yaml --max-records 4 --max-keys 2",
+            FILE.replace("norm: {max_norm: 10}", "records: {max_records: 4, max_keys: 2}"),
         ),
         (
-            "--config s.yaml --unit record --domain '{type: text, max_bytes: 9}'",
+            "--config s.yaml --privacy-unit record --domain '{type: text, max_bytes: 9}'",
             FILE.replace("{privacy_id: person, norm: {max_norm: 10}, max_windows: 3}", "record").replace(
                 "{type: ipv4}", "{type: text, max_bytes: 9}"
             ),
@@ -121,10 +124,11 @@ def test_options_mean_settings(line: str, settings: str) -> None:
             "a file of settings has it too, --config",
         ),
         (f"{COUNT} {PEOPLE}", "--epsilon and --delta are missing, or --rho"),
-        (f"{COUNT} --epsilon 1 {PEOPLE}", "--delta is missing. A norm of order 2 uses Gaussian noise"),
+        (f"{COUNT} --epsilon 1 {PEOPLE}", "--delta is missing. An L2 norm uses Gaussian noise"),
         (
             f"{COUNT} {SPEND}",
-            "--privacy-id is missing: the column that says whose a record is; or take --unit record; --max-norm is",
+            "--privacy-id is missing: the column that says whose a record is; or take --privacy-unit record; "
+            "--max-norm is",
         ),
         (f"{COUNT} {SPEND} --max-norm 3", "--privacy-id is missing"),
         (
@@ -132,10 +136,10 @@ def test_options_mean_settings(line: str, settings: str) -> None:
             "--max-norm is missing: how many records of one item of an id count in full; or auto",
         ),
         (f"{TOP.replace('--max', '')} --privacy-id p", "--max-norm is missing"),
-        (f"{COUNT} {SPEND} {PEOPLE} --unit record", "--privacy-id and --unit exclude each other"),
-        (f"{COUNT} {SPEND} {PEOPLE} --max-per-key 2", "--max-norm and --max-per-key exclude"),
+        (f"{COUNT} {SPEND} {PEOPLE} --privacy-unit record", "--privacy-id and --privacy-unit exclude each other"),
+        (f"{COUNT} {SPEND} {PEOPLE} --max-records 2", "--max-norm and --max-records exclude"),
         (f"{COUNT} {SPEND} {PEOPLE} --rho 1", "--epsilon and --rho exclude each other"),
-        (f"{COUNT} {SPEND} --unit record --weight w", "--max-weight is missing next to --weight"),
+        (f"{COUNT} {SPEND} --privacy-unit record --weight w", "--max-weight is missing next to --weight"),
         (f"{COUNT} {SPEND} {PEOPLE} --weight w", "--max-weight is missing next to --weight"),
         (f"{COUNT} {SPEND} {PEOPLE} --max-weight x", "--max-weight: expected a whole number, got 'x'"),
         (f"{COUNT} {SPEND} --privacy-id p --max-norm -1", "--max-norm: must be finite and greater than 0"),
@@ -157,9 +161,12 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{TOP} {PEOPLE} --domain '{{'", "--domain: line 1, column 2"),
         ("--config s.yaml --kind frequencies", "s.yaml: domain: not a setting of kind frequencies"),
         ("--config s.yaml --max-keys 1", "--max-keys: must be left out without --select-keys"),
-        ("--config s.yaml --max-norm auto", "s.yaml: unit.max_windows: must be 1 where a norm is chosen"),
-        ("--config s.yaml --select-keys 1e-8", "s.yaml: unit.norm.max_keys: must be given with keys.select"),
-        ("--config wrong.yaml --k 9", "wrong.yaml: unit.norm.max_nrom: unknown setting; did you mean 'max_norm'?"),
+        ("--config s.yaml --max-norm auto", "s.yaml: privacy_unit.max_windows: must be 1 where a norm is chosen"),
+        ("--config s.yaml --select-keys 1e-8", "s.yaml: privacy_unit.norm.max_keys: must be given with keys.select"),
+        (
+            "--config wrong.yaml --k 9",
+            "wrong.yaml: privacy_unit.norm.max_nrom: unknown setting; did you mean 'max_norm'?",
+        ),
         ("--config broken.yaml", "broken.yaml: settings: line 1, column 5"),
         ("--config keys.txt", "keys.txt: expected settings such as kind: top_k"),
         ("--config list.yaml", "list.yaml: expected settings such as kind: top_k"),
@@ -176,7 +183,9 @@ def test_mistakes_are_named_by_the_option_or_the_file_and_show_no_key(line: str,
     assert "sesame" not in str(caught.value)
 
 
-@pytest.mark.parametrize("block", ["unit: [1]", "unit: {privacy_id: p, norm: 3}", "privacy: 3", "keys: 7"])
+@pytest.mark.parametrize(
+    "block", ["privacy_unit: [1]", "privacy_unit: {privacy_id: p, norm: 3}", "privacy: 3", "keys: 7"]
+)
 def test_an_option_does_not_repair_a_block_of_the_file_that_is_none(block: str) -> None:
     name = block.split(":")[0]
     Path("odd.yaml").write_text(
@@ -184,3 +193,26 @@ def test_an_option_does_not_repair_a_block_of_the_file_that_is_none(block: str) 
     )
     with pytest.raises(UsageError, match="which is not a block"):
         read("--config odd.yaml --max-norm 7 --rho 1 --key country")
+
+
+@pytest.mark.parametrize(
+    ("line", "old", "new"),
+    [
+        ("plan --unit record", "--unit", "--privacy-unit"),
+        ("ledger create l.db a --unit record", "--unit", "--privacy-unit"),
+        ("run visits.csv --max-per-key 3", "--max-per-key", "--max-records"),
+        ("run visits.csv --order=1", "--order", "--norm"),
+        ("plan --n 1e6", "--n", "--records"),
+        ("plan --wanted-error 0.1", "--wanted-error", "--target-error"),
+    ],
+)
+def test_an_old_option_is_refused_with_the_new_option(line: str, old: str, new: str) -> None:
+    code, printed = run(*shlex.split(line))
+    assert code == 2
+    assert f"unknown option {old}; did you mean '{new}'?" in printed
+
+
+def test_an_old_setting_of_a_file_is_refused_with_the_new_setting() -> None:
+    Path("old.yaml").write_text(FILE.replace("privacy_unit", "unit"))
+    with pytest.raises(UsageError, match=r"^old\.yaml: unit: unknown setting; did you mean 'privacy_unit'\?"):
+        read("--config old.yaml")

@@ -14,7 +14,7 @@ import pytest
 from beam_dpsketch.cli import output as output_file
 from tests.cli.consoles import run
 
-SETTINGS = ["--kind", "frequencies", "--item", "city", "--unit", "record", "--rho", "1"]
+SETTINGS = ["--kind", "frequencies", "--item", "city", "--privacy-unit", "record", "--rho", "1"]
 COMMANDS = {
     "inspect": (["inspect", "delays.dpsketch"], "x.parquet"),
     "explore": (["explore", "delays.dpsketch"], "x.html"),

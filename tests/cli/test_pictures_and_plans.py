@@ -73,22 +73,22 @@ def test_without_matplotlib_the_extra_is_named() -> None:
 
 def test_a_plan_has_the_words_of_the_transform() -> None:
     config = read_release(VISITS)
-    transform = PrivateFrequencies(config.spec, config.privacy, unit=config.unit, item=config.item)
+    transform = PrivateFrequencies(config.spec, config.privacy, privacy_unit=config.privacy_unit, item=config.item)
     assert run("plan", "--config", "visits.yaml") == (0, f"{transform.explain()}\n")
     line = "--kind top_k --item w --k 3 --domain ipv4 --rho 1 --privacy-id p --max-norm 4"
-    Path("groups.yaml").write_text("method: {groups: {delta: 1e-8}}\n")
+    Path("groups.yaml").write_text("method: {threshold: {delta: 1e-8}}\n")
     config = read_release(
-        "{kind: top_k, item: w, k: 3, domain: ipv4, privacy: {rho: 1}, unit: {privacy_id: p, "
-        "norm: {max_norm: 4, max_keys: 2}}, method: {groups: {delta: 1e-8}}}"
+        "{kind: top_k, item: w, k: 3, domain: ipv4, privacy: {rho: 1}, privacy_unit: {privacy_id: p, "
+        "norm: {max_norm: 4, max_keys: 2}}, method: {threshold: {delta: 1e-8}}}"
     )
     count: Any = config.count
-    top: Any = PrivateTopK(count.domain, config.privacy, k=3, unit=config.unit, method=count.method)
+    top: Any = PrivateTopK(count.domain, config.privacy, k=3, privacy_unit=config.privacy_unit, method=count.method)
     code, printed = run("plan", "--config", "groups.yaml", *line.split(), "--max-keys", "2")
     assert (code, f"{printed}{COST_OF_ROUNDS[True]}") == (0, top.explain())  # the command has no shuffles
 
 
 def test_a_plan_as_json_has_the_numbers_of_its_words() -> None:
-    code, printed = run("plan", "--config", "visits.yaml", "--format", "json", "--n", "1e4")
+    code, printed = run("plan", "--config", "visits.yaml", "--format", "json", "--records", "1e4")
     row = json.loads(printed)
     planned = read_release(VISITS).plan()
     assert code == 0
@@ -130,7 +130,8 @@ def test_a_column_of_csv_that_holds_no_usable_value_is_refused_without_its_value
     """Its type is that of the settings, so only the values tell."""
     Path("delays.csv").write_text("delay,person\nsesame,1\nopen,2\n")
     Path("delays.yaml").write_text(
-        "{kind: quantiles, item: delay, domain: {type: integer, low: 0, high: 9}, privacy: {rho: 1}, unit: record}"
+        "{kind: quantiles, item: delay, domain: {type: integer, low: 0, high: 9}, privacy: {rho: 1}, "
+        "privacy_unit: record}"
     )
     code, printed = run("check", "delays.yaml", "--against", "delays.csv")
     assert code == 2

@@ -17,7 +17,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import ReleasedSketch, read_releases, release_frame
+from beam_dpsketch import read_releases, release_frame
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli import releasing as command
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.exact.domains.spelling import FLOAT, INTEGER, TIME, Spelling
@@ -26,10 +27,10 @@ from beam_dpsketch.frames.steps.files import Position, open_files
 from tests.cli.consoles import run
 
 OPTIONS = shlex.split("--kind quantiles --item delay --domain '{type: integer, low: -5, high: 9}' --rho 5")
-OPTIONS += ["--privacy-id", "person", "--max-per-key", "2", "--output", "out.dpsketch"]
+OPTIONS += ["--privacy-id", "person", "--max-records", "2", "--output", "out.dpsketch"]
 SECRET = "Zanzibar"
 SURE = 60
-"""12 deviations of a side counter and more: sigma is at most 5. A false alarm has a probability below 1e-30."""
+"""12 deviations of a summary count and more: sigma is at most 5. A false alarm has a probability below 1e-30."""
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +85,8 @@ def test_a_file_that_came_in_the_meantime_stays(has_links: bool, monkeypatch: py
 def test_keys_and_a_settings_file_give_pairs() -> None:
     write("visits.csv", city=["Oslo", "Rome"] * 100)
     Path("s.yaml").write_text(
-        "{kind: quantiles, item: delay, domain: {type: integer, low: -5, high: 9}, privacy: {rho: 1}, unit: record}"
+        "{kind: quantiles, item: delay, domain: {type: integer, low: -5, high: 9}, privacy: {rho: 1}, "
+        "privacy_unit: record}"
     )
     Path("keys.txt").write_text("Oslo\nBern\n")
     line = ["visits.csv", "--config", "s.yaml", "--key", "city", "--public-keys", "keys.txt", "--output", "o.dpsketch"]
@@ -107,7 +109,7 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
         ),
         ("visits.parquet notes.txt", "", "notes.txt: the files to release must all end with .parquet or all with"),
         ("visits.csv", "--item dely", "did you mean 'delay'?"),
-        ("visits.csv", "--privacy-id who", "unit.privacy_id: 'who' is not in the first line of 'visits.csv'"),
+        ("visits.csv", "--privacy-id who", "privacy_unit.privacy_id: 'who' is not in the first line of 'visits.csv'"),
         ("headless.csv", "", "which must name the columns"),
         ("visits.csv", "--weight person --max-weight 2", "weight='person': all of the values are not whole numbers"),
         ("visits.csv", "--output x.csv", "--output must end with .dpsketch"),
@@ -235,17 +237,19 @@ def column(path: str, declared: Any, name: str) -> list[Any]:
 
 
 def config(**settings: Any) -> Any:
-    return read_release({"item": "x", "privacy": {"rho": 1}, "unit": "record", **settings})
+    return read_release({"item": "x", "privacy": {"rho": 1}, "privacy_unit": "record", **settings})
 
 
 def test_types_of_csv_are_declared_and_not_guessed() -> None:
     """One column may be read as text and as numbers: as an id and as a weight."""
     Path("x.csv").write_text("x,w,p,k\n" + "".join(f"{n % 7},{n % 3},{n % 50},{n % 2}\n" for n in range(600)))
-    person = {"privacy_id": "p", "records": {"max_per_key": 99, "max_weight": 3, "max_keys": 2}}
-    given = config(kind="frequencies", unit=person, weight="w", keys={"public": [0, 1], "field": "k"})
+    person = {"privacy_id": "p", "records": {"max_records": 99, "max_weight": 3, "max_keys": 2}}
+    given = config(kind="frequencies", privacy_unit=person, weight="w", keys={"public": [0, 1], "field": "k"})
     released = release_frame(open_files(["x.csv"], given, lambda _: None, lambda _: None).table, given)
     assert set(released) == {0, 1}
-    given = config(kind="frequencies", unit={**person, "records": {"max_per_key": 99, "max_weight": 7}}, weight="p")
+    given = config(
+        kind="frequencies", privacy_unit={**person, "records": {"max_records": 99, "max_weight": 7}}, weight="p"
+    )
     release_frame(open_files(["x.csv"], given, lambda _: None, lambda _: None).table, given)
 
 
@@ -253,7 +257,7 @@ def test_types_of_csv_are_declared_and_not_guessed() -> None:
 def test_listed_values_that_csv_never_holds_are_refused(listed: list[Any]) -> None:
     for name, given in (
         ("keys.public", config(kind="frequencies", keys={"public": listed, "field": "k"})),
-        ("items", config(kind="frequencies", items=listed)),
+        ("listed_items", config(kind="frequencies", listed_items=listed)),
     ):
         with pytest.raises(ConfigError, match=rf"^{name}: CSV holds text or whole numbers"):
             declared_schema("x.csv", ["x", "k"], given)
@@ -457,9 +461,9 @@ def test_rows_over_time_of_a_file_answer_about_its_days() -> None:
     write_days("visits.csv")
     settings = {"horizon": {"start": "2024-01-01", "window_size": "1d", "windows": 3}, "time": "day"}
     Path("rows.json").write_text(json.dumps(settings))
-    unit = ["--privacy-id", "person", "--max-norm", "2", "--rho", "50"]
-    quantiles = [each for each in OPTIONS if each not in ("--max-per-key", "2")]
-    code, _ = run("run", "visits.csv", "--config", "rows.json", *quantiles, *unit, "--output", "days.dpsketch")
+    privacy_unit = ["--privacy-id", "person", "--max-norm", "2", "--rho", "50"]
+    quantiles = [each for each in OPTIONS if each not in ("--max-records", "2")]
+    code, _ = run("run", "visits.csv", "--config", "rows.json", *quantiles, *privacy_unit, "--output", "days.dpsketch")
     assert code == 0
     code, printed = run("query", "days-*", "--horizon", "2024-01-01", "1d", "3", "--total-weight", "--format", "json")
     (found,) = (json.loads(line) for line in printed.splitlines() if line.startswith("{"))

@@ -11,12 +11,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import ReleasedStatistics, read_releases
+from beam_dpsketch import read_releases
+from beam_dpsketch.answers.statistics import ReleasedStatistics
 from tests.cli.consoles import run, write
 from tests.helpers.noise import without_noise
 
 DOMAIN = "{type: integer, low: -60, high: 240}"
-RUN = ("--kind", "statistics", "--item", "delay", "--domain", DOMAIN, "--rho", "1", "--unit", "record")
+RUN = ("--kind", "statistics", "--item", "delay", "--domain", DOMAIN, "--rho", "1", "--privacy-unit", "record")
 KEYED = ("--key", "city", "--public-keys", "cities.txt")
 DELAYS = {"Oslo": [10, 20, 30] * 20, "Rome": [300] * 40}
 
@@ -62,7 +63,7 @@ def test_questions_have_options(asked: str, oslo: float, rome: float) -> None:
 def test_a_mean_that_is_not_known_is_an_empty_cell_null_or_a_dash() -> None:
     (empty,) = [row for key, row in answers("--mean").items() if key == "Nowhere"]
     assert (empty["estimate"], float(empty["lower"]), float(empty["upper"])) == ("", -60, 240)
-    assert "cannot_tell" in empty["notes"].split(",")
+    assert "too_few_records" in empty["notes"].split(",")
     _, printed = run("query", "x.dpsketch", "--mean", "--key", "Nowhere", "--format", "json")
     assert json.loads(printed.splitlines()[-1])["estimate"] is None
     _, printed = run("query", "x.dpsketch", "--mean", "--key", "Nowhere")
@@ -95,11 +96,21 @@ def test_it_is_shown_written_and_added_up() -> None:
 
 
 def test_plans_and_rehearsals_know_it() -> None:
-    settings = {"kind": "statistics", "item": "delay", "domain": DOMAIN, "privacy": {"rho": 1}, "unit": "record"}
+    settings = {
+        "kind": "statistics",
+        "item": "delay",
+        "domain": DOMAIN,
+        "privacy": {"rho": 1},
+        "privacy_unit": "record",
+    }
     Path("s.yaml").write_text(json.dumps(settings))
     assert "s.yaml: OK: statistics of delay" in run("check", "s.yaml")[1]
-    assert "Means of 500 records: 95 % intervals of about +- " in run("plan", "--config", "s.yaml", "--n", "500")[1]
-    assert json.loads(run("plan", "--config", "s.yaml", "--n", "500", "--format", "json")[1])["kind"] == "statistics"
+    assert (
+        "Means of 500 records: 95 % intervals of about +- " in run("plan", "--config", "s.yaml", "--records", "500")[1]
+    )
+    assert (
+        json.loads(run("plan", "--config", "s.yaml", "--records", "500", "--format", "json")[1])["kind"] == "statistics"
+    )
     code, printed = run("rehearse", "delays.csv", "--config", "s.yaml", "--format", "json")
     assert code == 0
     rows = {row["asked"]: row for row in json.loads(printed.splitlines()[-1])["rows"]}

@@ -28,7 +28,7 @@ from beam_dpsketch.frames.releasing import KeyedReleases
 from tests.cli.consoles import run
 from tests.helpers import by_hand
 
-LINE = ["run", "visits.csv", "--kind", "frequencies", "--item", "city", "--rho", "1", "--unit", "record"]
+LINE = ["run", "visits.csv", "--kind", "frequencies", "--item", "city", "--rho", "1", "--privacy-unit", "record"]
 LINE += ["--key", "city", "--assume-public-keys", "--output", "out.dpsketch"]
 MADE = [by_hand.released(CountMin, SketchSpec(depth=1, width=3), [[1, 2, n]]) for n in range(4)]
 CALLS = ["chmod", "link", "replace", "unlink", "lstat"]

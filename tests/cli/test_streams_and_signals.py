@@ -35,7 +35,7 @@ def process(line: list[str], redirected: str = "", **environment: str) -> subpro
 
 
 def run_to(output: Path) -> list[str]:
-    settings = ["--kind", "frequencies", "--item", "city", "--unit", "record", "--rho", "1"]
+    settings = ["--kind", "frequencies", "--item", "city", "--privacy-unit", "record", "--rho", "1"]
     return ["run", "trips.csv", *settings, "--output", str(output)]
 
 

@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_releases(f"{file}/x.dpsketch", words, words)
         Path(f"{file}/lines.txt").write_text("".join(f"{word}\n" for word in words if "\n" not in word) or "tame\n")
         Path(f"{file}/s.json").write_text(
-            json.dumps({"kind": "frequencies", "item": words[0], "privacy": {"rho": 1}, "unit": "record"})
+            json.dumps({"kind": "frequencies", "item": words[0], "privacy": {"rho": 1}, "privacy_unit": "record"})
         )
         Path(f"{file}/wrong.json").write_text(json.dumps({words[0]: 1}))
         named = (name.encode()[:80].decode(errors="ignore") if file == "odd" else "y") + ".json"

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
+from beam_dpsketch import FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
 from beam_dpsketch import config as settings
 from beam_dpsketch.cli.asking import read_horizon, read_values
 from beam_dpsketch.cli.text import read_open_share, read_share, read_whole
 from beam_dpsketch.errors import ConfigError, UsageError
+from beam_dpsketch.exact.domains import Domain
 
 DAY = datetime.timedelta(days=1)
 NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)

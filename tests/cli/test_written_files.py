@@ -26,7 +26,7 @@ def write_releases(prefix: Path) -> None:
         SketchSpec(width=32),
         PrivacySpec(rho=0.25),
         keys=PublicKeys(["Oslo", "Rome"], "city"),
-        unit=PrivacyId("person", NormBound(5)),
+        privacy_unit=PrivacyId("person", NormBound(5)),
         item="page",
         windows=TimeRange(0, 2 * HOUR),
     )

@@ -16,37 +16,37 @@ _NUMBERS = IntegerDomain(0, 255)
 
 BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_privacy, PRIVACY),
-    (config.read_privacy, {"rho": "1/10", "delta": "1e-8", "relation": "replace_one", "side_counters": "none"}),
-    (config.read_privacy, {"share": "1/4", "of": PRIVACY, "side_counters": "none"}),
+    (config.read_privacy, {"rho": "1/10", "delta": "1e-8", "relation": "replace_one", "summary_counts": "none"}),
+    (config.read_privacy, {"share": "1/4", "of": PRIVACY, "summary_counts": "none"}),
     (config.read_privacy, {"rho": "1/10", "ledger": "spent.db", "account": "visits"}),
-    (config.read_side_counters, {"units": 0.1, "records": "none", "weight": "1/7", "lost": 0.2}),
-    (config.read_side_counters, {"records": "1/30"}),
-    (config.read_unit, "record"),
-    (config.read_unit, {"record": {"max_weight": 5, "signed": True}}),
-    (config.read_unit, {**UNIT, "max_windows": 7, "period": "7d", "opaque_bytes": True}),
-    (config.read_unit, {"privacy_id": "device", "norm": "auto"}),
-    (config.read_norm, {"max_norm": 3, "max_weight": 5, "max_per_item": 1, "signed": True, "resource_limit": 99}),
-    (config.read_norm, {"max_norm": "5/2", "max_keys": 4, "order": 1}),
+    (config.read_summary_counts, {"units": 0.1, "records": "none", "weight": "1/7", "clipping": 0.2}),
+    (config.read_summary_counts, {"records": "1/30"}),
+    (config.read_privacy_unit, "record"),
+    (config.read_privacy_unit, {"record": {"max_weight": 5, "signed": True}}),
+    (config.read_privacy_unit, {**UNIT, "max_windows": 7, "period": "7d", "opaque_bytes": True}),
+    (config.read_privacy_unit, {"privacy_id": "device", "norm": "auto"}),
+    (config.read_norm, {"max_norm": 3, "max_weight": 5, "max_per_item": 1, "signed": True, "max_distinct_items": 99}),
+    (config.read_norm, {"max_norm": "5/2", "max_keys": 4, "norm": "l1"}),
     (config.read_privacy, {"epsilon": 2}),
     (config.read_privacy, {"epsilon": 2, "delta": 1e-7, "noise": "gaussian"}),
     (config.read_norm, "auto"),
-    (config.read_norm, {"auto": {"optimize_for": "typical", "max_keys": 7}}),
+    (config.read_norm, {"auto": {"optimize_for": "rarer_items", "max_keys": 7}}),
     (
         config.read_norm,
         {
             "auto": {
-                "spend": 0.1,
+                "share": 0.1,
                 "item_share": "1/9",
                 "max_weight": 3,
                 "max_per_item": 2,
                 "signed": True,
-                "resource_limit": 9,
-                "order": 1,
+                "max_distinct_items": 9,
+                "norm": "l1",
             }
         },
     ),
-    (config.read_records, {"max_per_key": 10}),
-    (config.read_records, {"max_per_key": 1, "max_keys": 3, "max_weight": 2, "signed": True}),
+    (config.read_records, {"max_records": 10}),
+    (config.read_records, {"max_records": 1, "max_keys": 3, "max_weight": 2, "signed": True}),
     (config.read_keys, {"public": ["a", 2, {"hex": "00ff"}, ["b", 3]], "field": "country"}),
     (config.read_keys, {"public": ["b"], "field": "zip"}),
     (config.read_keys, {"select": {"delta": 1e-8}, "field": "country", "opaque_bytes": True}),
@@ -62,17 +62,17 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_time, "day"),
     (config.read_time, {"field": "day", "every": "1d"}),
     (config.read_time, {"field": "time", "every": 60, "window_size": "1h"}),
-    (config.read_method, {"groups": {"delta": 1e-8}}),
-    (config.read_method, {"groups": {"delta": 1e-9}}),
+    (config.read_method, {"threshold": {"delta": 1e-8}}),
+    (config.read_method, {"threshold": {"delta": 1e-9}}),
     (config.read_domain, "ipv4"),
     (config.read_domain, {"type": "integer", "low": -5, "high": 5}),
     (config.read_domain, {"type": "integer", "low": 0, "high": 9}),
-    (config.read_domain, {"type": "float", "low": 0, "high": 1, "resolution": 0.1}),
-    (config.read_domain, {"type": "float", "low": -1, "high": 2, "resolution": 0.5}),
+    (config.read_domain, {"type": "float", "low": 0, "high": 1, "step": 0.1}),
+    (config.read_domain, {"type": "float", "low": -1, "high": 2, "step": 0.5}),
     (config.read_domain, {"type": "log", "low": 1, "high": 1e6}),
-    (config.read_domain, {"type": "log", "low": 0.5, "high": 9, "relative": 0.1}),
+    (config.read_domain, {"type": "log", "low": 0.5, "high": 9, "relative_step": 0.1}),
     (config.read_domain, {"type": "timestamp", "start": "2024-01-01", "end": "2025-01-01"}),
-    (config.read_domain, {"type": "timestamp", "start": 0, "end": 86400, "resolution": "1h"}),
+    (config.read_domain, {"type": "timestamp", "start": 0, "end": 86400, "step": "1h"}),
     (config.read_domain, {"type": "text", "max_bytes": 16}),
     (config.read_domain, {"type": "text", "max_bytes": 8}),
     (config.read_domain, {"type": "bytes", "max_bytes": 16}),
@@ -81,8 +81,8 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_spec, {"kind": "count_min", "depth": 3, "width": 64, "seed": 7, "hash_version": 1}),
     (config.read_spec, {"item_hash": "blake2b", "item_key": KEY}),
     (config.read_spec, {"relative_error": 0.01, "failure_probability": 0.01, "kind": "count_min", "seed": 3}),
-    (config.read_items, ["Oslo", "Bern", 3]),
-    (config.read_items, ["Oslo"]),
+    (config.read_listed_items, ["Oslo", "Bern", 3]),
+    (config.read_listed_items, ["Oslo"]),
     (functools.partial(read_tree, domain=_NUMBERS), {"memory": 2000, "seed": 3}),
     (
         functools.partial(read_tree, domain=IntegerDomain(0, 1 << 30)),
@@ -105,7 +105,7 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
 
 def release(kind: str, **settings: Any) -> dict[str, Any]:
     """Return the settings of a release of people."""
-    return {"kind": kind, "item": "place", "privacy": PRIVACY, "unit": UNIT, **settings}
+    return {"kind": kind, "item": "place", "privacy": PRIVACY, "privacy_unit": UNIT, **settings}
 
 
 _PUBLIC = {"public": ["a", "b"], "field": "country"}
@@ -114,18 +114,20 @@ _TWENTY = {"type": "integer", "low": 0, "high": 20}
 _WEIGHTS = {"privacy_id": "person", "norm": {"max_norm": 10, "max_weight": 5}}
 _METRICS: list[dict[str, Any]] = [
     {"name": "mean", "kind": "statistics", "item": "minutes", "domain": _TWENTY, "variance": True, "share": "1/2"},
-    {"name": "places", "kind": "frequencies", "item": "place", "items": ["Oslo", "Bern"], "share": "1/4"},
+    {"name": "places", "kind": "frequencies", "item": "place", "listed_items": ["Oslo", "Bern"], "share": "1/4"},
     {"name": "ranks", "kind": "quantiles", "item": "minutes", "domain": _TWENTY, "share": "1/4"},
 ]
 RELEASES: list[dict[str, Any]] = [
     release("frequencies", privacy={"rho": 0.1}),
-    release("frequencies", spec={"width": 512}, weight="amount", unit=_WEIGHTS),
-    release("frequencies", items=["Oslo", "Bern"], keys=_PUBLIC),
-    release("frequencies", horizon=_HORIZON, unit="record"),
+    release("frequencies", spec={"width": 512}, weight="amount", privacy_unit=_WEIGHTS),
+    release("frequencies", listed_items=["Oslo", "Bern"], keys=_PUBLIC),
+    release("frequencies", horizon=_HORIZON, privacy_unit="record"),
     release("frequencies", horizon=_HORIZON, keys=_PUBLIC),
     release("quantiles", domain=_TWENTY, windows=["2024-01-01", "2024-01-02"]),
     release("quantiles", domain=_TWENTY, tree={"memory": 2000}, keys=_PUBLIC),
-    release("quantiles", domain=_TWENTY, horizon=_HORIZON, unit={"privacy_id": "person", "norm": {"max_norm": 3}}),
+    release(
+        "quantiles", domain=_TWENTY, horizon=_HORIZON, privacy_unit={"privacy_id": "person", "norm": {"max_norm": 3}}
+    ),
     release("quantiles", domain=_TWENTY, horizon=_HORIZON, keys=_PUBLIC),
     release("top_k", domain="ipv4", k=5, tree={"memory": 100_000}),
     release("top_k", domain={"type": "text", "max_bytes": 8}, k=10, keys=_PUBLIC),
@@ -133,18 +135,18 @@ RELEASES: list[dict[str, Any]] = [
         "top_k",
         domain={"type": "text", "max_bytes": 8},
         k=10,
-        method={"groups": {"delta": 1e-8}},
-        unit={"privacy_id": "person", "norm": {"max_norm": 10, "max_keys": 5}},
+        method={"threshold": {"delta": 1e-8}},
+        privacy_unit={"privacy_id": "person", "norm": {"max_norm": 10, "max_keys": 5}},
     ),
-    release("statistics", domain=_TWENTY, variance=True, keys=_PUBLIC, weight="amount", unit=_WEIGHTS),
-    release("statistics", domain={"type": "float", "low": -1, "high": 1, "resolution": 0.1}),
+    release("statistics", domain=_TWENTY, variance=True, keys=_PUBLIC, weight="amount", privacy_unit=_WEIGHTS),
+    release("statistics", domain={"type": "float", "low": -1, "high": 1, "step": 0.1}),
     release("statistics", domain=_TWENTY, horizon=_HORIZON, keys=_PUBLIC),
-    {"kind": "metrics", "metrics": _METRICS, "privacy": PRIVACY, "unit": UNIT, "keys": _PUBLIC},
+    {"kind": "metrics", "metrics": _METRICS, "privacy": PRIVACY, "privacy_unit": UNIT, "keys": _PUBLIC},
     {
         "kind": "metrics",
         "metrics": [{**_METRICS[0], "share": 1}],
         "privacy": PRIVACY,
-        "unit": UNIT,
+        "privacy_unit": UNIT,
         "horizon": _HORIZON,
     },
 ]

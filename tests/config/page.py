@@ -15,8 +15,8 @@ from beam_dpsketch.config.forms import Block, Entry
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 BLOCKS = {
     "privacy": settings.PRIVACY_BLOCK,
-    "side_counters": settings.SIDE_BLOCK,
-    "unit": settings.UNIT_BLOCK,
+    "summary_counts": settings.SIDE_BLOCK,
+    "privacy_unit": settings.UNIT_BLOCK,
     "norm": settings.NORM_BLOCK.without("auto"),
     "auto": settings.AUTO_BLOCK,
     "records": settings.RECORDS_BLOCK,
@@ -31,7 +31,7 @@ BLOCKS = {
     "levels": settings.TREE_BLOCK.only(("levels", "seed", "hash_version")),
     "level": settings.LEVEL_BLOCK,
     "method": settings.METHOD_BLOCK,
-    "groups": settings.GROUPS_BLOCK,
+    "threshold": settings.THRESHOLD_BLOCK,
     "metric": settings.METRIC_BLOCK,
     "ask": ASK_BLOCK,
 }

@@ -92,7 +92,9 @@ def test_the_docstring_lists_the_functions_and_its_example_can_be_used() -> None
 
 def test_no_message_on_record_names_a_value_object() -> None:
     messages = Path(__file__).with_name("messages.txt").read_text(encoding="utf-8")
-    assert not re.search(r"\b(NormBound|AutoNorm|RecordBounds|PublicKeys|KeySelection|TimeRange|Groups)\b", messages)
+    assert not re.search(
+        r"\b(NormBound|AutoNorm|RecordBounds|PublicKeys|KeySelection|TimeRange|Thresholding)\b", messages
+    )
 
 
 def test_every_setting_has_words_of_settings() -> None:

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from beam_dpsketch import ConfigError, config
-from beam_dpsketch.config import plain, read_items, read_keys, read_privacy, read_release, read_spec, read_unit
+from beam_dpsketch.config import (
+    plain,
+    read_keys,
+    read_listed_items,
+    read_privacy,
+    read_privacy_unit,
+    read_release,
+    read_spec,
+)
 from tests.config.examples import KEY, PRIVACY, RELEASES, TABLES, UNIT, release
 from tests.config.snapshots import FILES, SNAPSHOTS, snapshots
 
@@ -48,7 +56,7 @@ def test_every_name_is_checked_at_every_depth(settings: dict[str, Any]) -> None:
         assert "unknown setting; " in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["kind", "item", "privacy", "unit", "domain", "k"])
+@pytest.mark.parametrize("name", ["kind", "item", "privacy", "privacy_unit", "domain", "k"])
 def test_what_is_missing_is_named(name: str) -> None:
     settings = release("top_k", domain="ipv4", k=5)
     for left in ({key: each for key, each in settings.items() if key != name}, {**settings, name: None}):
@@ -64,23 +72,76 @@ def test_the_path_of_the_caller_comes_first() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({**UNIT, "record": {}}, "unit: privacy_id and record are given at once; "),
-        ({"privacy_id": True, "norm": "auto"}, "unit.privacy_id: expected text, .*boolean.*put it in quotes"),
-        ({"privacy_id": "p", "norm": {"max_norm": True}}, "unit.norm.max_norm: expected a number, got the boolean"),
-        ({"privacy_id": "p", "norm": {"max_norm": 2, "max_per_item": 0}}, "unit.norm.max_per_item: must be between"),
-        ({"privacy_id": "p", "norm": {"max_norm": 2, "signed": 1}}, "unit.norm.signed: expected true or false, got 1"),
-        ({"privacy_id": "p", "norm": {"auto": {"spend": 0.9}}}, "unit.norm.auto.spend: must be at most 1/2"),
-        ({"privacy_id": "p", "norm": {"auto": {}, "max_norm": 3}}, "unit.norm.max_norm: unknown setting"),
-        ({"privacy_id": "p", "records": {}}, "unit.records.max_per_key: is missing"),
-        ({"privacy_id": "p", "norm": "auto", "max_windows": 1.5}, "unit.max_windows: expected a whole number, got 1.5"),
-        ({"privacy_id": "p", "norm": "auto", "period": -5}, "unit: period must be|unit.period: must be greater than 0"),
-        ([], "unit: give privacy_id"),
+        ({**UNIT, "record": {}}, "privacy_unit: privacy_id and record are given at once; "),
+        ({"privacy_id": True, "norm": "auto"}, "privacy_unit.privacy_id: expected text, .*boolean.*put it in quotes"),
+        (
+            {"privacy_id": "p", "norm": {"max_norm": True}},
+            "privacy_unit.norm.max_norm: expected a number, got the boolean",
+        ),
+        (
+            {"privacy_id": "p", "norm": {"max_norm": 2, "max_per_item": 0}},
+            "privacy_unit.norm.max_per_item: must be between",
+        ),
+        (
+            {"privacy_id": "p", "norm": {"max_norm": 2, "signed": 1}},
+            "privacy_unit.norm.signed: expected true or false, got 1",
+        ),
+        ({"privacy_id": "p", "norm": {"auto": {"share": 0.9}}}, "privacy_unit.norm.auto.share: must be at most 1/2"),
+        ({"privacy_id": "p", "norm": {"auto": {}, "max_norm": 3}}, "privacy_unit.norm.max_norm: unknown setting"),
+        ({"privacy_id": "p", "records": {}}, "privacy_unit.records.max_records: is missing"),
+        (
+            {"privacy_id": "p", "norm": "auto", "max_windows": 1.5},
+            "privacy_unit.max_windows: expected a whole number, got 1.5",
+        ),
+        ({"privacy_id": "p", "norm": "auto", "period": -5}, "privacy_unit.period: must be greater than 0"),
+        ([], "privacy_unit: give privacy_id"),
     ],
     ids=str,
 )
 def test_wrong_units(settings: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=f"^(?:{words})"):
-        read_unit(settings)
+        read_privacy_unit(settings)
+
+
+_FLOAT, _LOG = {"type": "float", "low": 0, "high": 1}, {"type": "log", "low": 1, "high": 9}
+_PERSON = {"privacy_id": "p"}
+OLD_NAMES: list[tuple[dict[str, Any], str, str]] = [
+    ({"unit": "record"}, "unit", "privacy_unit"),
+    ({"items": ["Oslo"]}, "items", "listed_items"),
+    ({"privacy": {"rho": 1, "side_counters": "none"}}, "privacy.side_counters", "summary_counts"),
+    ({"privacy": {"rho": 1, "summary_counts": {"lost": 0.1}}}, "privacy.summary_counts.lost", "clipping"),
+    ({"privacy_unit": {**_PERSON, "records": {"max_per_key": 3}}}, "privacy_unit.records.max_per_key", "max_records"),
+    ({"privacy_unit": {**_PERSON, "norm": {"max_norm": 2, "order": 1}}}, "privacy_unit.norm.order", "norm"),
+    *(
+        ({"privacy_unit": {**_PERSON, "norm": {"auto": {old: 1}}}}, f"privacy_unit.norm.auto.{old}", new)
+        for old, new in (("order", "norm"), ("spend", "share"), ("resource_limit", "max_distinct_items"))
+    ),
+    *(
+        ({"privacy_unit": {**_PERSON, "norm": {"auto": {name: old}}}}, f"privacy_unit.norm.auto.{name}", new)
+        for name, old, new in (("optimize_for", "largest", "top_items"), ("optimize_for", "typical", "rarer_items"))
+    ),
+    ({"kind": "quantiles", "domain": {**_FLOAT, "resolution": 0.1}}, "domain.resolution", "step"),
+    ({"kind": "quantiles", "domain": {**_LOG, "relative": 0.1}}, "domain.relative", "relative_step"),
+    ({"kind": "quantiles", "domain": "ipv4", "layout": "factor"}, "layout", "factorization"),
+    ({"kind": "top_k", "domain": "ipv4", "k": 5, "method": {"groups": {}}}, "method.groups", "threshold"),
+]
+"""Settings with an old name in place of the new one, its path, and the new name."""
+
+
+@pytest.mark.parametrize(("settings", "path", "new"), OLD_NAMES, ids=[path for _, path, _ in OLD_NAMES])
+def test_an_old_name_is_refused_with_the_new_name(settings: dict[str, Any], path: str, new: str) -> None:
+    """In a single line: the new name is not reported as missing too."""
+    given = {name: each for name, each in release("frequencies").items() if name != new}
+    with pytest.raises(ConfigError) as caught:
+        read_release({**given, **settings})
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"{path}: ")
+    assert f"; did you mean '{new}'?" in line
+
+
+def test_a_new_name_is_not_proposed_where_it_is_no_setting() -> None:
+    with pytest.raises(ConfigError, match=r"^resolution: unknown setting; known here: "):
+        read_release({**release("frequencies"), "resolution": 1})
 
 
 def test_what_may_be_secret_or_long_is_not_shown() -> None:
@@ -91,8 +152,8 @@ def test_what_may_be_secret_or_long_is_not_shown() -> None:
         (read_spec, {"item_hash": "blake2b", "item_key": KEY + "00"}),
         (read_keys, {"public": [secret, 1.5], "field": "f"}),
         (read_keys, {"public": [secret, "\ud800"], "field": "f"}),
-        (read_items, [secret, [secret, {secret: 1}]]),
-        (read_items, [secret, 1 << 64]),
+        (read_listed_items, [secret, [secret, {secret: 1}]]),
+        (read_listed_items, [secret, 1 << 64]),
         (read_privacy, {"epsilon": secret * 1000, "delta": 1e-6}),
     ):
         with pytest.raises(ConfigError) as caught:
@@ -118,7 +179,7 @@ def test_a_settings_object_of_many_values_is_refused(monkeypatch: pytest.MonkeyP
     for _ in range(9):
         value = [value] * 10
     with pytest.raises(ConfigError, match="more than 10000 values"):
-        read_items(value)
+        read_listed_items(value)
 
 
 def test_a_cycle_is_refused() -> None:

@@ -17,10 +17,10 @@ from tests.config.mutating import mutate, mutate_text, places
 START = [
     *RELEASES,
     *TABLES,
-    release("frequencies", privacy=BLOCKS[1][1], unit=BLOCKS[6][1], spec=BLOCKS[39][1]),
-    release("frequencies", unit={"privacy_id": "p", "norm": BLOCKS[12][1]}, keys=BLOCKS[18][1]),
+    release("frequencies", privacy=BLOCKS[1][1], privacy_unit=BLOCKS[6][1], spec=BLOCKS[39][1]),
+    release("frequencies", privacy_unit={"privacy_id": "p", "norm": BLOCKS[12][1]}, keys=BLOCKS[18][1]),
     release("quantiles", domain={"type": "integer", "low": 0, "high": 255}, tree=BLOCKS[-3][1]),
-    release("top_k", k=3, domain={"type": "float", "low": 0, "high": 1, "resolution": 0.1}, unit=BLOCKS[7][1]),
+    release("top_k", k=3, domain={"type": "float", "low": 0, "high": 1, "step": 0.1}, privacy_unit=BLOCKS[7][1]),
 ]
 
 

@@ -74,8 +74,8 @@ def test_text_that_is_refused(text: str, words: str) -> None:
 
 def test_strict_numbers_are_still_numbers() -> None:
     for text, number in (("10", 10), ("-0", 0), ("1000", 1000), ("+7", 7), ("2.5", 2.5), ("1.0e-6", 1e-6)):
-        domain = config.read_domain(f"{{type: float, low: -1, high: 2000, resolution: {text if number > 0 else 1}}}")
-        assert number <= 0 or domain.resolution == number
+        domain = config.read_domain(f"{{type: float, low: -1, high: 2000, step: {text if number > 0 else 1}}}")
+        assert number <= 0 or domain.step == number
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_strict_numbers_are_still_numbers() -> None:
         "&b !!str a",
     ],
 )
-@pytest.mark.parametrize("place", ["items: [{}]", "items: {}", "items: [[a, {}]]", "{}: a", "? {}"])
+@pytest.mark.parametrize("place", ["listed_items: [{}]", "items: {}", "listed_items: [[a, {}]]", "{}: a", "? {}"])
 def test_tags_are_refused_wherever_they_are(value: str, place: str) -> None:
     with pytest.raises(ConfigError, match=r"line 1, column \d+: tags \(!\) are not read; put text in quotes"):
         config.read_release(place.format(value))

@@ -22,28 +22,28 @@ from beam_dpsketch import (
     AutoNorm,
     ConfigError,
     FloatDomain,
-    Groups,
     Horizon,
     IntegerDomain,
     KeySelection,
     ListedItems,
     LogDomain,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
     Record,
     RecordBounds,
-    SideCounters,
     SketchSpec,
+    SummaryCounts,
     TextDomain,
+    Thresholding,
     TimeRange,
     TimestampDomain,
     config,
 )
 from beam_dpsketch.config.forms import Form
 from beam_dpsketch.config.settings import NORM_BLOCK
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
 from tests.config.examples import BLOCKS, RELEASES, TABLES
 
@@ -67,7 +67,7 @@ def of(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=fields)
 
 
-limits = {"max_weight": whole, "signed": st.booleans(), "max_per_item": whole, "resource_limit": whole}
+limits = {"max_weight": whole, "signed": st.booleans(), "max_per_item": whole, "max_distinct_items": whole}
 norms = st.builds(
     lambda max_norm, rest: NormBound(max_norm, **rest),
     st.one_of(whole, st.fractions(Fraction(1, 99), 100, max_denominator=99)),
@@ -75,7 +75,7 @@ norms = st.builds(
 )
 autos = st.builds(
     lambda rest: AutoNorm(**rest),
-    of(spend=share, item_share=share, optimize_for=st.sampled_from([*ITEM_SHARES]), max_keys=whole, **limits),
+    of(share=share, item_share=share, optimize_for=st.sampled_from([*ITEM_SHARES]), max_keys=whole, **limits),
 )
 records = st.builds(
     lambda most, rest: RecordBounds(most, **rest),
@@ -89,15 +89,15 @@ units = st.one_of(
 )
 relations = st.sampled_from(NeighboringRelation)
 counters = st.builds(
-    lambda rest: SideCounters(**rest),
-    of(**dict.fromkeys(("units", "records", "weight", "lost"), st.one_of(st.none(), share))),
+    lambda rest: SummaryCounts(**rest),
+    of(**dict.fromkeys(("units", "records", "weight", "clipping"), st.one_of(st.none(), share))),
 )
 privacies = st.one_of(
     st.builds(
         lambda epsilon, delta, rest: PrivacySpec(epsilon=epsilon, delta=delta, **rest),
         st.floats(0.1, 10),
         small,
-        of(relation=relations, side_counters=st.one_of(st.none(), counters)),
+        of(relation=relations, summary_counts=st.one_of(st.none(), counters)),
     ),
     st.builds(lambda rho, rest: PrivacySpec(rho=rho, **rest), share, of(relation=relations, delta=small)),
 )
@@ -147,20 +147,24 @@ def write_bounds(bounds: Any) -> dict[str, Any]:
     return {"norm": {"auto": fields(bounds)} if isinstance(bounds, AutoNorm) else fields(bounds)}
 
 
-def write_unit(unit: Any) -> dict[str, Any]:
-    if isinstance(unit, Record):
-        return {"record": fields(unit)}
-    return {"privacy_id": unit.field, **write_bounds(unit.bounds), **fields(unit, "field", "bounds")}
+def write_unit(privacy_unit: Any) -> dict[str, Any]:
+    if isinstance(privacy_unit, Record):
+        return {"record": fields(privacy_unit)}
+    return {
+        "privacy_id": privacy_unit.field,
+        **write_bounds(privacy_unit.bounds),
+        **fields(privacy_unit, "field", "bounds"),
+    }
 
 
-def write_counters(counters: SideCounters | None) -> Any:
+def write_counters(counters: SummaryCounts | None) -> Any:
     return "none" if counters is None else {name: written(each) or "none" for name, each in vars(counters).items()}
 
 
 def write_privacy(spec: PrivacySpec) -> dict[str, Any]:
     spent = {"rho": written(spec.rho)} if spec.pure is None else {"epsilon": float(spec.pure)}
-    rest = {"delta": spec.shown_delta, "relation": written(spec.relation)}
-    return {**spent, **rest, "side_counters": write_counters(spec.side_counters)}
+    rest = {"delta": spec.reported_delta, "relation": written(spec.relation)}
+    return {**spent, **rest, "summary_counts": write_counters(spec.summary_counts)}
 
 
 def write_keys(keys: Any) -> dict[str, Any]:
@@ -209,9 +213,10 @@ def test_privacy(spec: PrivacySpec) -> None:
 
 
 @given(units)
-def test_units(unit: Any) -> None:
-    check(config.read_unit, write_unit(unit), unit)
-    assert config.read_unit(write_unit(unit)).bounds.says_max_weight == unit.bounds.says_max_weight
+def test_units(privacy_unit: Any) -> None:
+    spelled = write_unit(privacy_unit)
+    check(config.read_privacy_unit, spelled, privacy_unit)
+    assert config.read_privacy_unit(spelled).bounds.says_max_weight == privacy_unit.bounds.says_max_weight
 
 
 @given(keys)
@@ -219,9 +224,9 @@ def test_keys(chosen: Any) -> None:
     check(config.read_keys, write_keys(chosen), chosen)
 
 
-@given(st.builds(Groups, small))
-def test_methods(method: Groups) -> None:
-    check(config.read_method, {"groups": {"delta": written(method.delta)}}, method)
+@given(st.builds(Thresholding, small))
+def test_methods(method: Thresholding) -> None:
+    check(config.read_method, {"threshold": {"delta": written(method.delta)}}, method)
 
 
 @given(times, durations, st.integers(2, 1000), st.sampled_from(["binned", "tree"]))
@@ -248,7 +253,7 @@ def test_numbers_of_domains(low: int, more: int, first: float, last: float) -> N
 def test_items_and_specs(listed: list[Any], key: bytes) -> None:
     expected = ListedItems(listed)
     for spelled in (written(tuple(listed)), json.dumps(written(tuple(listed)))):
-        assert config.read_items(spelled) == expected
+        assert config.read_listed_items(spelled) == expected
     spec = SketchSpec(item_hash="blake2b", item_key=key)
     check(config.read_spec, {"item_hash": "blake2b", "item_key": key.hex()}, spec)
 
@@ -276,7 +281,7 @@ def test_examples_are_the_same_in_every_spelling(spelling: str) -> None:
 
 @pytest.mark.parametrize("number", ["1e-6", "0.000001", 1e-6, np.float64(1e-6), Fraction(1, 10**6), " 1.0E-6 "])
 def test_numbers_may_be_text(number: Any) -> None:
-    assert config.read_method({"groups": {"delta": number}}) == Groups(Fraction(1, 10**6))
+    assert config.read_method({"threshold": {"delta": number}}) == Thresholding(Fraction(1, 10**6))
     if not isinstance(number, Fraction):
         assert config.read_privacy({"epsilon": 1, "delta": number}) == PrivacySpec(epsilon=1, delta=1e-6)
 
@@ -354,20 +359,20 @@ def test_times_are_in_utc(start: str) -> None:
     assert config.read_windows([start, "2025-01-01"]).start == datetime.datetime(2024, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("name", ["", "units", "records", "weight", "lost"])
+@pytest.mark.parametrize("name", ["", "units", "records", "weight", "clipping"])
 @pytest.mark.parametrize("door", ["dict", "yaml", "json", "share"])
 def test_null_is_refused_where_python_and_settings_read_it_differently(name: str, door: str) -> None:
     """`none` leaves counters out, as `None` does in Python, and what is left out is counted as usual."""
     counters: Any = {name: None} if name else None
-    settings: Any = {"rho": 1, "side_counters": counters}
+    settings: Any = {"rho": 1, "summary_counts": counters}
     if door == "share":
-        settings = {"share": "1/2", "of": {"rho": 1}, "side_counters": counters}
+        settings = {"share": "1/2", "of": {"rho": 1}, "summary_counts": counters}
     if door in ("yaml", "json"):
         settings = (
-            json.dumps(settings) if door == "json" else f"rho: 1\nside_counters: {{{name}: }}".replace("{: }", "~")
+            json.dumps(settings) if door == "json" else f"rho: 1\nsummary_counts: {{{name}: }}".replace("{: }", "~")
         )
-    with pytest.raises(ConfigError, match=rf"side_counters{'.' * bool(name)}{name}: is null, .* write none, or leave"):
+    with pytest.raises(ConfigError, match=rf"summary_counts{'.' * bool(name)}{name}: is null, .* write none, or leave"):
         config.read_privacy(settings)
-    without = config.read_privacy({"rho": 1, "side_counters": {name: "none"} if name else "none"})
+    without = config.read_privacy({"rho": 1, "summary_counts": {name: "none"} if name else "none"})
     assert (without == PrivacySpec(rho=1)) == (name == "records")  # which are not counted unless they are asked for
     assert config.read_privacy({"rho": 1}) == PrivacySpec(rho=1)

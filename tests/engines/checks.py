@@ -20,7 +20,7 @@ from tests.helpers.stream_cases import PER_KEY, outputs
 
 SECRET, OF_TESTS = "SECRET_OF_TESTS", "planted-secret-4711-" * 3
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret(SECRET)}
-TIGHT = RecordBounds(max_per_key=2, max_keys=3)
+TIGHT = RecordBounds(max_records=2, max_keys=3)
 
 
 def assert_greedy_id_is_bounded(source: Any, engine: Engine) -> None:
@@ -57,7 +57,7 @@ def published(folder: Path) -> dict[Any, list[Any]]:
 
 
 def frequencies(idempotent: bool) -> beam.PTransform:
-    transform = PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), **PER_KEY, unit=PrivacyId("user", TIGHT))
+    transform = PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), **PER_KEY, privacy_unit=PrivacyId("user", TIGHT))
     return transform.with_idempotent_noise(**TERMS) if idempotent else transform
 
 
@@ -70,7 +70,7 @@ class Rows(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         transform = PrivateFrequencies(
-            SPEC, PrivacySpec(rho=0.1), windows=self._horizon, unit=Record(), item="page"
+            SPEC, PrivacySpec(rho=0.1), windows=self._horizon, privacy_unit=Record(), item="page"
         ).with_idempotent_noise(release_id="rows", secret=EnvironmentSecret(SECRET))
         return pcoll | "NoWindows" >> beam.WindowInto(GlobalWindows()) | transform | "Keyed" >> beam.Map(without_key)
 

@@ -48,17 +48,19 @@ from tests.helpers.stream_cases import CASES, RANGE, bounded, globally, outputs,
 from tests.helpers.tree_pipelines import ExactVectors
 
 PRIVACY = PrivacySpec(rho=0.1)
-BOUNDS = RecordBounds(max_per_key=3, max_keys=2)
+BOUNDS = RecordBounds(max_records=3, max_keys=2)
 KEYS = AssumePublicKeys("user")
 TREES = {
     "quantiles": PrivateQuantiles(
-        IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=PrivacyId("user", RecordBounds(max_per_key=40))
+        IntegerDomain(-1, 3), PRIVACY, item="seconds", privacy_unit=PrivacyId("user", RecordBounds(max_records=40))
     ),
     "quantiles under a norm": PrivateQuantiles(
-        IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=PrivacyId("user", NormBound(5))
+        IntegerDomain(-1, 3), PRIVACY, item="seconds", privacy_unit=PrivacyId("user", NormBound(5))
     ),
-    "quantiles per key": PrivateQuantiles(IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=Record(), keys=KEYS),
-    "top-k": PrivateTopK(IntegerDomain(-1, 3), PRIVACY, k=3, item="seconds", unit=Record()),
+    "quantiles per key": PrivateQuantiles(
+        IntegerDomain(-1, 3), PRIVACY, item="seconds", privacy_unit=Record(), keys=KEYS
+    ),
+    "top-k": PrivateTopK(IntegerDomain(-1, 3), PRIVACY, k=3, item="seconds", privacy_unit=Record()),
 }
 
 
@@ -77,7 +79,7 @@ def test_exact_counters_in_windows(name: str, engine: Engine) -> None:
 
 
 def test_one_norm_covers_all_windows(engine: Engine) -> None:
-    transform = globally(unit=PrivacyId("user", NormBound(9)))
+    transform = globally(privacy_unit=PrivacyId("user", NormBound(9)))
     found = outputs(bounded, ExactCounters(transform), 60, *engine.options, runner=engine.runner)
     assert found == outputs(bounded, ExactCounters(transform), 60, runner=FN_API)
 
@@ -86,14 +88,14 @@ CHOSEN = PrivateFrequencies(
     SPEC,
     PrivacySpec(rho=2),
     item="page",
-    unit=PrivacyId("user", AutoNorm()),
+    privacy_unit=PrivacyId("user", AutoNorm()),
     keys=PublicKeys(["a", "absent"], "page"),
     windows=RANGE,
 )
 
 
 def test_a_chosen_norm_is_one_in_all_releases(engine: Engine) -> None:
-    """Intervals of the side counters cover the sums over the records, but for a probability below 1e-9.
+    """Intervals of the summary counts cover the sums over the records, but for a probability below 1e-9.
 
     Noise may hide so few users, and the norm is 1 then: most of them are scaled.
     """
@@ -125,7 +127,7 @@ def test_an_idempotent_norm_is_that_of_the_runner_in_memory(engine: Engine, monk
 def test_a_run_that_chose_no_key_leaves_what_it_spent(engine: Engine, tmp_path: Path) -> None:
     """A key of one person is chosen with less than 1e-10."""
     people, keys = PrivacyId("user", RecordBounds(1, max_keys=1)), KeySelection(1e-10, "key")
-    transform = PrivateFrequencies(SPEC, PRIVACY, unit=people, item="item", keys=keys)
+    transform = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=people, item="item", keys=keys)
     row = {"user": "u", "key": "k", "item": 1}
     transform.check([row])
     with beam.Pipeline(runner=engine.runner, options=PipelineOptions([*engine.options])) as pipeline:
@@ -211,7 +213,7 @@ def test_continual_rows_of_chosen_keys_are_those_of_the_runner_in_memory(
     transform = continual.per_key(
         KeySelection(0.2, "who"),
         privacy=PrivacySpec(rho=0.4, delta=0.5),
-        unit=PrivacyId("item", NormBound(5, max_keys=max_keys)),
+        privacy_unit=PrivacyId("item", NormBound(5, max_keys=max_keys)),
     ).with_idempotent_noise(release_id="crowd", secret=EnvironmentSecret("OF_TESTS"))
     crowd = [
         continual.Visit(f"key {key}", f"voter {voter} of {key}", continual.START + 90.0 - key - voter)
@@ -250,7 +252,7 @@ def test_idempotent_noise_is_that_of_the_runner_in_memory(
 def test_neither_log_nor_error_has_elements(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
     """Of a job that succeeds, and of one that fails after the release."""
     planted = [(f"planted-{number}", "planted") for number in range(4711, 4731)]
-    count = PrivateFrequencies(SPEC, PRIVACY, item=str, unit=PrivacyId(str, RecordBounds(1)))
+    count = PrivateFrequencies(SPEC, PRIVACY, item=str, privacy_unit=PrivacyId(str, RecordBounds(1)))
 
     def fails(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create(planted) | count | beam.Map(len)

@@ -172,7 +172,7 @@ CHOSEN = PrivateFrequencies(
     SPEC,
     PrivacySpec(rho=1.1, delta=0.5),
     item="user",
-    unit=PrivacyId("user", RecordBounds(2, max_keys=7)),
+    privacy_unit=PrivacyId("user", RecordBounds(2, max_keys=7)),
     keys=KeySelection(0.2, "page"),
 )
 

@@ -49,7 +49,7 @@ CHECKPOINTED = (
     "--finish_bundle_before_checkpointing",
 )
 BOUNDED = PrivateFrequencies(
-    SPEC, PrivacySpec(rho=0.1), item="kind", unit=PrivacyId("user", RecordBounds(max_per_key=1))
+    SPEC, PrivacySpec(rho=0.1), item="kind", privacy_unit=PrivacyId("user", RecordBounds(max_records=1))
 )
 HORIZON = Horizon(START, 1, SECONDS)
 TO_PUBLISH: dict[str, beam.PTransform] = {

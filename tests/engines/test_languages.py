@@ -19,7 +19,8 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from beam_dpsketch import ReleasedSketch, read_releases
+from beam_dpsketch import read_releases
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.rows import PrivateFrequencies, PrivateTopK
 from tests.engines.conftest import Engine
 from tests.engines.processes import free_port, running, wait_for
@@ -33,17 +34,17 @@ PAGES = {
     "domain": {"type": "text", "max_bytes": 8},
     "k": 3,
     "privacy": {"epsilon": 2, "delta": 1e-6},
-    "unit": {"privacy_id": "person", "norm": {"max_norm": 6}},
+    "privacy_unit": {"privacy_id": "person", "norm": {"max_norm": 6}},
     "ask": "releases",
 }
 START, HOUR = datetime(2024, 5, 1, tzinfo=UTC), 3600
 HOURS = {
     "item": "page",
-    "items": ["home", "news", "help"],
+    "listed_items": ["home", "news", "help"],
     "keys": {"public": ["NL", "NO"], "field": "country"},
     "windows": {"start": "2024-05-01T00:00:00Z", "end": "2024-05-01T03:00:00Z"},
     "privacy": {"epsilon": 2, "delta": 1e-6},
-    "unit": {"privacy_id": "person", "records": {"max_per_key": 4, "max_keys": 1}},
+    "privacy_unit": {"privacy_id": "person", "records": {"max_records": 4, "max_keys": 1}},
 }
 FLAW_OF_PRISM = "error decoding metrics"  # of two SDKs at once, about once in ten runs; Prism ends the job
 

@@ -164,7 +164,7 @@ def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
 
 
 def test_each_window_has_a_norm(engine: Engine) -> None:
-    transform = globally(unit=PrivacyId("user", NormBound(9), max_windows=4, period=END))
+    transform = globally(privacy_unit=PrivacyId("user", NormBound(9), max_windows=4, period=END))
     stream = for_any_runner(stepped(VISITS, 60, END))
     found = outputs(stream, ExactCounters(transform), 60, *engine.streaming, *engine.options, runner=engine.runner)
     assert found == outputs(unbounded(VISITS), ExactCounters(transform), 60, runner=FN_API)
@@ -197,10 +197,10 @@ CONTINUAL = {
 }
 
 
-@pytest.mark.parametrize("unit", CONTINUAL.values(), ids=CONTINUAL)
-def test_continual_rows_of_keys(unit: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("privacy_unit", CONTINUAL.values(), ids=CONTINUAL)
+def test_continual_rows_of_keys(privacy_unit: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each key of a list has all rows, also the one without data; bounds that nobody exceeds take nothing."""
-    transform = continual.per_key(PublicKeys(["ann", "absent"], "who"), unit=unit)
+    transform = continual.per_key(PublicKeys(["ann", "absent"], "who"), privacy_unit=privacy_unit)
     rows = continual.sums(monkeypatch, streamed(transform, 3), *with_late_data(engine), runner=engine.runner)
     visits = [visit for visit in continual.VISITS if visit.who == "ann"]
     wanted = {"ann": continual.expected(visits), "absent": continual.expected([])}
@@ -253,11 +253,11 @@ class WithEnd(beam.DoFn):
 
 
 def records(start: int) -> beam.PTransform:
-    return globally(unit=Record())
+    return globally(privacy_unit=Record())
 
 
 def declared_ids(start: int) -> beam.PTransform:
-    return globally(unit=BY_ID, windows=TimeRange(start, start + SECONDS))
+    return globally(privacy_unit=BY_ID, windows=TimeRange(start, start + SECONDS))
 
 
 @pytest.mark.parametrize("make", [records, declared_ids])

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, TimelineRow
+from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.engines.checks import assert_nothing_lost
 from tests.engines.conftest import Engine
@@ -27,13 +28,13 @@ IN_TIME = random.Random(1).sample(VISITS[::24], len(VISITS[::24]))  # windows co
 WINDOW = 60
 KINDS: dict[str, beam.PTransform] = {
     "continual": PrivateFrequencies(
-        SPEC, PrivacySpec(rho=0.1), windows=Horizon(0, WINDOW, END // WINDOW), item="page", unit=Record()
+        SPEC, PrivacySpec(rho=0.1), windows=Horizon(0, WINDOW, END // WINDOW), item="page", privacy_unit=Record()
     ),
     "windows": CASES["global"][1](),
     "range": CASES["declared"][1](),
     "keyed": CASES["keyed, declared"][1](),
     "privacy_id": CASES["ids, declared"][1](),
-    "max_windows": globally(unit=PrivacyId("user", IDS_ONLY, max_windows=END // WINDOW + 1), windows=RANGE),
+    "max_windows": globally(privacy_unit=PrivacyId("user", IDS_ONLY, max_windows=END // WINDOW + 1), windows=RANGE),
 }
 Source = Callable[[beam.Pipeline], beam.PCollection]
 Counters = dict[tuple[str, Any], np.ndarray]

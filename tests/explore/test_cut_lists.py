@@ -17,7 +17,7 @@ from tests.helpers.explored import cities
 
 MANY = 1000
 FOLDED, LARGEST = "#ask details summary", "The 1,000 most frequent"
-UNIT = {"privacy_id": "person", "records": {"max_per_key": 1}}
+UNIT = {"privacy_id": "person", "records": {"max_records": 1}}
 
 
 def names(count: int) -> list[str]:
@@ -26,7 +26,7 @@ def names(count: int) -> list[str]:
 
 def listed(count: int, **more: Any) -> Any:
     table = pa.table({"person": list(range(2 * count)), "item": names(count) * 2})
-    settings = {"kind": "frequencies", "item": "item", "privacy": {"rho": 5}, "unit": UNIT}
+    settings = {"kind": "frequencies", "item": "item", "privacy": {"rho": 5}, "privacy_unit": UNIT}
     return release_frame(table, {**settings, **more})
 
 
@@ -34,9 +34,17 @@ def of_keys(count: int) -> Any:
     key = {"keys": {"assume_public": True, "field": "item"}}
     table = pa.table({"person": list(range(2 * count)), "item": names(count) * 2, "value": [1, 2] * count})
     domain = {"type": "integer", "low": 0, "high": 10}
-    unit = {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}}
+    privacy_unit = {"privacy_id": "person", "records": {"max_records": 1, "max_keys": 1}}
     return release_frame(
-        table, {"kind": "statistics", "item": "value", "domain": domain, "privacy": {"rho": 1}, "unit": unit, **key}
+        table,
+        {
+            "kind": "statistics",
+            "item": "value",
+            "domain": domain,
+            "privacy": {"rho": 1},
+            "privacy_unit": privacy_unit,
+            **key,
+        },
     )
 
 

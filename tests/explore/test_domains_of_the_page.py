@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
+from beam_dpsketch import FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
 from beam_dpsketch.config.asking import value_reader
-from beam_dpsketch.exact.domains import DOMAINS
+from beam_dpsketch.exact.domains import DOMAINS, Domain
 from beam_dpsketch.statement.showing import in_words
 
 pytestmark = pytest.mark.browser
@@ -31,8 +31,8 @@ def drawn_domains() -> Iterator[Domain]:
     yield from (IPv4Domain(), IntegerDomain(5, 5), IntegerDomain(0, (1 << 64) - 1), IntegerDomain(-(1 << 63), 0))
     for _ in range(40):
         low, steps = round(random.normal(0, 100), int(random.integers(0, 4))), int(random.integers(2, 100_000))
-        resolution = float(f"{random.integers(1, 30)}e{random.integers(-6, 3)}")
-        yield FloatDomain(low, low + steps * resolution, resolution)
+        step = float(f"{random.integers(1, 30)}e{random.integers(-6, 3)}")
+        yield FloatDomain(low, low + steps * step, step)
         yield FloatDomain(random.normal(), 2 + random.random(), random.random() / steps)
         start = datetime.datetime(1, 1, 1) + datetime.timedelta(days=int(random.integers(0, 3_000_000)))
         length = datetime.timedelta(microseconds=int(random.integers(1, 10 ** int(random.integers(1, 16)))))

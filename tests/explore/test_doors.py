@@ -17,7 +17,7 @@ import pytest
 from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
-    FactorSpec,
+    FactorizationSpec,
     IntegerDomain,
     PrivacySpec,
     Released,
@@ -206,7 +206,7 @@ def test_numbers_of_metrics() -> None:
 def test_changes_behind_releases_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases that cannot be compared take no room from those that can."""
     monkeypatch.setattr(content, "_MOST_PAIRS", 1)
-    others = [FactorHistogram(FactorSpec(IntegerDomain(0, high))).accumulate([1, 2]) for high in (5, 6, 7)]
+    others = [FactorHistogram(FactorizationSpec(IntegerDomain(0, high))).accumulate([1, 2]) for high in (5, 6, 7)]
     differing = [release(each, ReleaseTerms(PrivacySpec(rho=1.0))) for each in others]
     (change,) = data_of(explore([*differing, Explored(delays(1), "one"), Explored(delays(2), "two")]))["changes"]
     assert change["name"] == "one to two"

@@ -15,7 +15,6 @@ from beam_dpsketch import (
     DyadicCountSketch,
     PrivacySpec,
     Released,
-    ReleasedMetrics,
     ReleaseTerms,
     SketchSpec,
     SketchTimeline,
@@ -23,6 +22,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.answers.metrics import ReleasedMetrics
 from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.statement.clipping import COLUMNS
 from tests.helpers import golden

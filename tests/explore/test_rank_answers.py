@@ -146,4 +146,4 @@ def test_domains_say_what_their_values_are() -> None:
     day = datetime.datetime(1970, 1, 2)
     times = TimestampDomain(day, day + datetime.timedelta(days=1), datetime.timedelta(hours=1)).reading()
     assert times["size"] == "25"
-    assert (times["start"], times["end"], times["resolution"]) == ("86400000000", "172800000000", "3600000000")
+    assert (times["start"], times["end"], times["step"]) == ("86400000000", "172800000000", "3600000000")

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import BytesDomain, CountSketch, ReleasedCounts, SketchSpec
+from beam_dpsketch import BytesDomain, CountSketch, SketchSpec
+from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.cli.asking import read_values
 from beam_dpsketch.errors import UsageError
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from tests.helpers import by_hand
 
 pytestmark = pytest.mark.browser
 
 NUMBERS = "0123456789" * 2 + "++--..eE_x \t\n\x1c\x85\xa0\u2003\ufeff"
 BYTES = "0123456789abcdefABCDEF" * 2 + " \t\n\r\v\fgx\u2003é😀\udc80\udfff\ud900"
-COUNTS = ReleasedCounts(GroupedItems(BytesDomain(1)), np.zeros(0, dtype=np.int64), by_hand.statement())
+COUNTS = ReleasedCounts(ThresholdedItems(BytesDomain(1)), np.zeros(0, dtype=np.int64), by_hand.statement())
 READ = """({ kind, texts }) => {
   const read = { int: readWhole, bytes: readBytes }[kind];
   return texts.map((text) => {

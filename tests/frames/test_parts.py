@@ -23,7 +23,7 @@ TABLE = pa.table(
     }
 )
 UNITS: dict[str, Any] = {
-    "records": {"records": {"max_per_key": 4}},
+    "records": {"records": {"max_records": 4}},
     "norm": {"norm": {"max_norm": 2}},
     "auto": {"norm": "auto"},
 }
@@ -34,18 +34,18 @@ KINDS: dict[str, Any] = {
         "kind": "top_k",
         "k": 3,
         "domain": {"type": "integer", "low": 0, "high": 20},
-        "method": {"groups": {"delta": 1e-8}},
+        "method": {"threshold": {"delta": 1e-8}},
     },
 }
 
 
-def released(kind: str, unit: str) -> Any:
-    whom = {"privacy_id": "person", **UNITS[unit]}
-    if kind == "groups" and unit == "norm":
+def released(kind: str, privacy_unit: str) -> Any:
+    whom = {"privacy_id": "person", **UNITS[privacy_unit]}
+    if kind == "groups" and privacy_unit == "norm":
         whom = {"privacy_id": "person", "norm": {"max_norm": 2, "max_keys": 9}}
-    if kind != "one" and unit == "records":
-        whom = {"privacy_id": "person", "records": {"max_per_key": 4, "max_keys": 1}}
-    settings = {"item": "page", "privacy": {"rho": 0.5, "delta": 1e-6}, "unit": whom, **KINDS[kind]}
+    if kind != "one" and privacy_unit == "records":
+        whom = {"privacy_id": "person", "records": {"max_records": 4, "max_keys": 1}}
+    settings = {"item": "page", "privacy": {"rho": 0.5, "delta": 1e-6}, "privacy_unit": whom, **KINDS[kind]}
     found, _ = release_table(TABLE, read_release(settings), KeyedRandomness(bytes(range(32)), b"parts"))
     return {key: each.to_bytes() for key, each in found.items()} if kind == "keys" else found.to_bytes()
 
@@ -54,19 +54,19 @@ CASES = [case for case in itertools.product(KINDS, UNITS) if case not in (("grou
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize(("kind", "unit"), CASES)
-def test_parts_change_nothing(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = released(kind, unit)
+@pytest.mark.parametrize(("kind", "privacy_unit"), CASES)
+def test_parts_change_nothing(kind: str, privacy_unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = released(kind, privacy_unit)
     monkeypatch.setattr("beam_dpsketch.frames.steps.tables.ROWS", 100)
     monkeypatch.setattr(parts, "BLOCK", 640)
-    assert released(kind, unit) == expected
+    assert released(kind, privacy_unit) == expected
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize(("kind", "unit"), CASES)
-def test_a_privacy_id_in_two_parts_is_found(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = released(kind, unit)
+@pytest.mark.parametrize(("kind", "privacy_unit"), CASES)
+def test_a_privacy_id_in_two_parts_is_found(kind: str, privacy_unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = released(kind, privacy_unit)
     monkeypatch.setattr("beam_dpsketch.frames.steps.tables.ROWS", 100)
     monkeypatch.setattr(parts, "BLOCK", 640)
     monkeypatch.setattr(parts, "shard_hash", lambda units: np.arange(len(units), dtype=np.uint64) << np.uint64(58))
-    assert released(kind, unit) != expected
+    assert released(kind, privacy_unit) != expected

@@ -23,9 +23,7 @@ from beam_dpsketch import (
     AssumePublicKeys,
     AutoNorm,
     Clipping,
-    ElementsWarning,
-    GroupedCounts,
-    Groups,
+    InputWarning,
     IntegerDomain,
     ItemFrequencies,
     KeySelection,
@@ -42,11 +40,12 @@ from beam_dpsketch import (
     Quantiles,
     Record,
     RecordBounds,
-    Rehearsal,
     ReleaseSpec,
     SketchSpec,
     Statistics,
     TextDomain,
+    ThresholdedCounts,
+    Thresholding,
     TimestampDomain,
     TopKSearch,
     rehearse,
@@ -55,7 +54,7 @@ from beam_dpsketch import (
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.bounding.record_rule import RecordRule
-from beam_dpsketch.frames.rehearsal import Rehearsed
+from beam_dpsketch.frames.rehearsal import Rehearsal, Rehearsed
 from beam_dpsketch.frames.steps import tables
 from tests.helpers.keyed_units import in_keys
 
@@ -68,8 +67,10 @@ CITIES, SKETCH = TABLE["city"].to_pylist(), ItemFrequencies(SketchSpec(width=512
 LISTED = ItemFrequencies(ListedItems([f"city {n}" for n in range(12)]))
 
 
-def of(count: Any, unit: Any = PEOPLE, privacy: Any = MUCH, item: str = "city", **more: Any) -> ReleaseSpec:
-    return ReleaseSpec(count, privacy, in_keys(unit, more.get("keys") or (count.by_item or None)), item=item, **more)
+def of(count: Any, privacy_unit: Any = PEOPLE, privacy: Any = MUCH, item: str = "city", **more: Any) -> ReleaseSpec:
+    return ReleaseSpec(
+        count, privacy, in_keys(privacy_unit, more.get("keys") or (count.by_item or None)), item=item, **more
+    )
 
 
 FORMS: dict[str, Any] = {"table": lambda: TABLE, "pandas": TABLE.to_pandas, "reader": TABLE.to_reader}
@@ -105,7 +106,7 @@ def test_a_norm_scales_what_a_person_has() -> None:
 
 
 @pytest.mark.parametrize(
-    "bounds", [RecordBounds(2), AutoNorm(spend=Fraction(1, 2)), NormBound(Fraction(7, 2), order=1)], ids=repr
+    "bounds", [RecordBounds(2), AutoNorm(share=Fraction(1, 2)), NormBound(Fraction(7, 2), norm="l1")], ids=repr
 )
 def test_the_release_has_what_the_bounds_keep(bounds: Any) -> None:
     """One norm and one choice of records for both: with little noise they agree.
@@ -134,7 +135,7 @@ def test_keys_stand_in_order_of_their_weight() -> None:
 
 def test_searches_are_asked_for_the_true_items() -> None:
     """A number has a deviation below 4: 60 are 15 of these, and a false alarm has a probability below 1e-40."""
-    count = GroupedCounts(TextDomain(7), 3, Groups(1e-7))
+    count = ThresholdedCounts(TextDomain(7), 3, Thresholding(1e-7))
     found = rehearse(TABLE, of(count, PrivacyId("person", NormBound(6, max_keys=9))), k=3)
     assert [(row.asked, row.exact) for row in found.rows] == Counter(CITIES).most_common(3)
     assert all(abs(row.private - row.bounded) < 60 for row in found.rows)
@@ -144,7 +145,8 @@ def test_items_that_groups_do_not_release_are_said_so() -> None:
     """The item of one person is released with a probability of at most delta, 1e-10."""
     rare = pa.table({"person": list(range(1000)), "city": ["Oslo"] * 999 + ["rare"]})
     found = rehearse(
-        rare, of(GroupedCounts(TextDomain(7), 3, Groups(1e-10)), PrivacyId("person", RecordBounds(1, max_keys=1)))
+        rare,
+        of(ThresholdedCounts(TextDomain(7), 3, Thresholding(1e-10)), PrivacyId("person", RecordBounds(1, max_keys=1))),
     )
     assert math.isnan(found.rows[1].private)
     assert str(found).splitlines()[2].endswith("-  not released")
@@ -178,7 +180,7 @@ LISTED_5 = [f"city {n}" for n in range(5)]
 KINDS: dict[str, Any] = {
     "sketch": (SKETCH, {}),
     "listed": (ItemFrequencies(ListedItems(LISTED_5)), {}),
-    "groups": (GroupedCounts(TextDomain(7), 12, Groups(1e-7)), {"max_keys": 12}),
+    "groups": (ThresholdedCounts(TextDomain(7), 12, Thresholding(1e-7)), {"max_keys": 12}),
 }
 ROOM = NormBound(900, max_weight=100)
 KEYS = {"None": None, "listed": PublicKeys(["NO", "SE"], "country"), "open": AssumePublicKeys("country")}
@@ -206,9 +208,11 @@ def counted_by_hand(is_listed: bool, keys: str, has_ids: bool) -> tuple[dict[Any
 
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("form", ["table", "pandas"])
-@pytest.mark.parametrize(("kind", "unit"), [(k, u) for k in KINDS for u in UNITS if (k, u) != ("groups", "record")])
+@pytest.mark.parametrize(
+    ("kind", "privacy_unit"), [(k, u) for k in KINDS for u in UNITS if (k, u) != ("groups", "record")]
+)
 def test_exact_numbers_are_those_of_all_records_that_can_be_counted(
-    kind: str, unit: str, form: str, keys: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, privacy_unit: str, form: str, keys: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In parts of 1,000 rows, with values that are missing.
 
@@ -216,10 +220,10 @@ def test_exact_numbers_are_those_of_all_records_that_can_be_counted(
     """
     monkeypatch.setattr(tables, "ROWS", 1000)
     count, more = KINDS[kind]
-    declared = of(count, UNITS[unit](more), weight="paid", keys=KEYS[keys])
-    with pytest.warns(ElementsWarning, match="below 0, which count as 0"):
+    declared = of(count, UNITS[privacy_unit](more), weight="paid", keys=KEYS[keys])
+    with pytest.warns(InputWarning, match="below 0, which count as 0"):
         found = rehearse(HOLES if form == "table" else HOLES.to_pandas(), declared, k=12)
-    expected, unused = counted_by_hand(kind == "listed", keys, unit != "record")
+    expected, unused = counted_by_hand(kind == "listed", keys, privacy_unit != "record")
     assert found.unused == unused
     assert found.records == 6000
     assert found.outside == 0
@@ -238,27 +242,27 @@ def test_records_without_an_id_are_not_what_the_bounds_took() -> None:
 
 
 def test_deletions_leave_open_what_the_bounds_took() -> None:
-    unit = PrivacyId("person", RecordBounds(4, max_weight=9, signed=True))
+    privacy_unit = PrivacyId("person", RecordBounds(4, max_weight=9, signed=True))
     table = pa.table({"person": [1, 2, 3], "city": ["Oslo", "Oslo", "Rome"], "w": [3, -7, 2]})
-    found = rehearse(table, of(SKETCH, unit, weight="w"))
+    found = rehearse(table, of(SKETCH, privacy_unit, weight="w"))
     assert found.taken is None
     assert [(row.asked, row.exact, row.bounded) for row in found.rows] == [("Rome", 2, 2), ("Oslo", -4, -4)]
     unknown = "With deletions, the share that the bounds removed is unknown. A release reports: Clipping: not measured"
     assert unknown in str(found)
     unsigned = of(SKETCH, PrivacyId("person", RecordBounds(4, max_weight=9)), weight="w")
-    with pytest.warns(ElementsWarning, match="below 0"):
+    with pytest.warns(InputWarning, match="below 0"):
         assert rehearse(table, unsigned).taken == 0  # and not 3 in place of -2
 
 
 def test_items_are_named_as_the_domain_counts_them() -> None:
     """Texts that begin alike are one item, and numbers outside of a domain are its ends."""
     texts = pa.table({"city": ["Oslonger"] * 50 + ["Oslo"] * 40 + ["Rome"] * 30})
-    found = rehearse(texts, of(GroupedCounts(TextDomain(3), 2, Groups(1e-7)), Record()))
+    found = rehearse(texts, of(ThresholdedCounts(TextDomain(3), 2, Thresholding(1e-7)), Record()))
     assert [(row.asked, row.exact, row.listed) for row in found.rows] == [("Osl", 90, True), ("Rom", 30, True)]
     odd = pd.DataFrame({"city": ["\ud800"] * 2})  # no text that can be written
-    assert [row.asked for row in rehearse(odd, of(GroupedCounts(TextDomain(8), 2, Groups(1e-7)), Record())).rows] == [
-        "\ud800"
-    ]
+    assert [
+        row.asked for row in rehearse(odd, of(ThresholdedCounts(TextDomain(8), 2, Thresholding(1e-7)), Record())).rows
+    ] == ["\ud800"]
     numbers = pa.table({"city": [5000] * 5 + [7] * 4 + [300]})
     found = rehearse(numbers, of(TopKSearch(IntegerDomain(0, 100), 2), Record()))
     assert [(row.asked, row.exact) for row in found.rows] == [(100, 6), (7, 4)]
@@ -309,7 +313,7 @@ def test_it_warns_as_a_release_does() -> None:
     with pytest.raises(ArgumentError, match="item='city' has no value, so no row would count"):
         rehearse(pa.table({"city": pa.nulls(200, pa.int64())}), of(Quantiles(IntegerDomain(0, 9)), Record()))
     one_odd = pd.DataFrame({"city": pd.Series([7] * 199 + ["7,5"], dtype=object)})
-    with pytest.warns(ElementsWarning, match="item='city': under 1 % of the values are not whole numbers"):
+    with pytest.warns(InputWarning, match="item='city': under 1 % of the values are not whole numbers"):
         rehearse(one_odd, of(Quantiles(IntegerDomain(0, 9)), Record()))
     with pytest.warns(PrivacyWarning, match="gives little protection"):
         rehearse(TABLE, of(SKETCH))
@@ -375,7 +379,18 @@ def test_it_says_that_the_sample_must_be_public() -> None:
 def test_the_command_prints_a_rehearsal_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "sample.parquet"
     pq.write_table(TABLE, path)
-    asked = ["rehearse", str(path), "--kind", "frequencies", "--item", "city", "--unit", "record", "--rho", "50"]
+    asked = [
+        "rehearse",
+        str(path),
+        "--kind",
+        "frequencies",
+        "--item",
+        "city",
+        "--privacy-unit",
+        "record",
+        "--rho",
+        "50",
+    ]
     assert main([*asked, "--show", "2"]) == 0
     printed, said = capsys.readouterr()
     assert "gives little protection" in said
@@ -388,7 +403,7 @@ def test_the_command_prints_a_rehearsal_and_writes_nothing(tmp_path: Path, capsy
         (name, float(n)) for name, n in Counter(CITIES).most_common(2)
     ]
     assert [each.name for each in tmp_path.iterdir()] == ["sample.parquet"]
-    assert main([*asked[:4], "--item", "cty", "--unit", "record", "--rho", "1"]) == 2
+    assert main([*asked[:4], "--item", "cty", "--privacy-unit", "record", "--rho", "1"]) == 2
     assert "item: 'cty' is not a column of the table" in capsys.readouterr().err
 
 

@@ -19,7 +19,7 @@ from beam_dpsketch import (
     AutoNorm,
     BudgetExceededError,
     ConfigError,
-    ElementsWarning,
+    InputWarning,
     IntegerDomain,
     KeySelection,
     NormBound,
@@ -27,28 +27,30 @@ from beam_dpsketch import (
     PrivacyId,
     PrivacySpec,
     RecordBounds,
-    ReleasedCountSketch,
-    ReleasedSketch,
     SketchSpec,
     release_frame,
 )
+from beam_dpsketch.answers.flat import ReleasedCountSketch
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.config import read_release
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, Quantiles
 
 PLANTED = "planted-4711"
-PERSON = {"privacy_id": "person", "records": {"max_per_key": 1}}
-TWO: dict[str, Any] = {"unit": {"privacy_id": "person", "records": {"max_per_key": 2}}}
-SETTINGS: dict[str, Any] = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": PERSON}
+PERSON = {"privacy_id": "person", "records": {"max_records": 1}}
+TWO: dict[str, Any] = {"privacy_unit": {"privacy_id": "person", "records": {"max_records": 2}}}
+SETTINGS: dict[str, Any] = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "privacy_unit": PERSON}
 TABLE = pa.table({"person": list(range(200)), "city": ["Oslo"] * 150 + [PLANTED] * 50})
 
 
-KEYED = {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}}
+KEYED = {"privacy_id": "person", "records": {"max_records": 1, "max_keys": 1}}
 
 
 def settings(**changes: Any) -> dict[str, Any]:
     found = {**SETTINGS, **changes}
-    return {**found, "unit": KEYED} if found["unit"] is PERSON and {"keys", "method"} & {*found} else found
+    return (
+        {**found, "privacy_unit": KEYED} if found["privacy_unit"] is PERSON and {"keys", "method"} & {*found} else found
+    )
 
 
 def test_beam_is_not_imported() -> None:
@@ -58,7 +60,7 @@ import pyarrow
 import beam_dpsketch
 table = pyarrow.table({"person": [1, 2], "city": ["a", "b"]})
 unit = {"privacy_id": "person", "norm": "auto"}
-settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": unit}
+settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "privacy_unit": unit}
 beam_dpsketch.release_frame(table, settings)
 print(sorted(name for name in sys.modules if name.startswith(("apache_beam", "polars"))))
 """
@@ -126,18 +128,18 @@ def test_a_lazy_frame_is_refused_with_the_call_that_collects_it() -> None:
     [
         ({"item": "citi"}, "item: 'citi' is not a column of the table; did you mean 'city'?"),
         ({"item": "zip"}, "item: 'zip' is not a column of the table"),
-        ({"weight": "n", "unit": {"record": {"max_weight": 3}}}, "weight: 'n' is not a column of the table"),
-        ({"unit": {**PERSON, "privacy_id": "persn"}}, "unit.privacy_id: 'persn' is not a column"),
+        ({"weight": "n", "privacy_unit": {"record": {"max_weight": 3}}}, "weight: 'n' is not a column of the table"),
+        ({"privacy_unit": {**PERSON, "privacy_id": "persn"}}, "privacy_unit.privacy_id: 'persn' is not a column"),
         ({"keys": {"public": ["a"], "field": "kez"}}, "keys.field: 'kez' is not a column of the table"),
         ({"windows": ["2024-01-01", "2024-01-02"]}, "windows: a table is released as a whole"),
         (
-            {"horizon": {"start": 0, "window_size": 60, "windows": 3}, "unit": "record"},
+            {"horizon": {"start": 0, "window_size": 60, "windows": 3}, "privacy_unit": "record"},
             "horizon: a table is released as a whole",
         ),
-        ({"unit": {**PERSON, "max_windows": 2}}, "unit.max_windows: a table is released as a whole"),
+        ({"privacy_unit": {**PERSON, "max_windows": 2}}, "privacy_unit.max_windows: a table is released as a whole"),
         (
-            {"unit": {"privacy_id": "person", "norm": {"max_norm": 2}, "period": "7d"}},
-            "unit.period: a table is released as a whole",
+            {"privacy_unit": {"privacy_id": "person", "norm": {"max_norm": 2}, "period": "7d"}},
+            "privacy_unit.period: a table is released as a whole",
         ),
         ({"kind": "frequency"}, "kind: expected one of frequencies"),
         ({"privacy": {"epsilon": 1000}, **TWO}, "privacy.epsilon: must be at most"),
@@ -154,9 +156,9 @@ def test_settings_that_cannot_work_are_refused_with_their_path(changes: dict[str
 
 
 def test_a_callable_is_refused_because_columns_have_names() -> None:
-    unit = PrivacyId(lambda row: row, NormBound(1))
-    config = ReleaseSpec(ItemFrequencies(SketchSpec()), read_release(SETTINGS).privacy, unit, "city")
-    with pytest.raises(ConfigError, match=r"^unit\.privacy_id: must be the name of a column"):
+    privacy_unit = PrivacyId(lambda row: row, NormBound(1))
+    config = ReleaseSpec(ItemFrequencies(SketchSpec()), read_release(SETTINGS).privacy, privacy_unit, "city")
+    with pytest.raises(ConfigError, match=r"^privacy_unit\.privacy_id: must be the name of a column"):
         release_frame(TABLE, config)
 
 
@@ -217,9 +219,9 @@ def test_an_empty_table_gives_what_must_exist_regardless_of_the_data(table: Any)
     assert list(release_frame(table, settings(keys={"public": ["a", "b"], "field": "city"}))) == ["a", "b"]
     assert release_frame(table, settings(keys={"assume_public": True, "field": "city"})) == {}
     assert release_frame(table, settings(keys={"select": {"delta": 1e-8}, "field": "city"})) == {}
-    chosen = release_frame(table, settings(unit={"privacy_id": "person", "norm": "auto"}))
+    chosen = release_frame(table, settings(privacy_unit={"privacy_id": "person", "norm": "auto"}))
     assert isinstance(chosen, ReleasedSketch)
-    groups = {"kind": "top_k", "k": 2, "method": {"groups": {"delta": 1e-8}}}
+    groups = {"kind": "top_k", "k": 2, "method": {"threshold": {"delta": 1e-8}}}
     assert len(release_frame(table, settings(**groups, domain={"type": "text", "max_bytes": 8})).top_k(2)) == 0
 
 
@@ -257,9 +259,9 @@ def test_chosen_keys_take_their_delta_from_the_budget() -> None:
             {"kind": "quantiles", "domain": {"type": "timestamp", "start": 0, "end": 9}, "item": "nobody"},
             "item='nobody'",
         ),
-        ({"unit": {"record": {"max_weight": 2}}, "weight": "nobody"}, "weight='nobody'"),
-        ({"unit": {**PERSON, "privacy_id": "nobody"}}, "privacy_id='nobody'"),
-        ({"unit": "record", "keys": {"public": ["x"], "field": "nobody"}}, "key='nobody'"),
+        ({"privacy_unit": {"record": {"max_weight": 2}}, "weight": "nobody"}, "weight='nobody'"),
+        ({"privacy_unit": {**PERSON, "privacy_id": "nobody"}}, "privacy_id='nobody'"),
+        ({"privacy_unit": "record", "keys": {"public": ["x"], "field": "nobody"}}, "key='nobody'"),
     ],
 )
 def test_a_table_of_which_no_row_counts_is_refused(changes: dict[str, Any], words: str, form: Any) -> None:
@@ -274,9 +276,9 @@ def test_rows_whose_key_is_not_listed_are_told() -> None:
     """They might have been, so the release is made."""
     table = pa.table({"city": [PLANTED] * 20})
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ElementsWarning)
-        release_frame(table, settings(unit="record", keys={"public": ["x"], "field": "city"}))
-    (found,) = [each for each in caught if each.category is ElementsWarning]
+        warnings.simplefilter("always", InputWarning)
+        release_frame(table, settings(privacy_unit="record", keys={"public": ["x"], "field": "city"}))
+    (found,) = [each for each in caught if each.category is InputWarning]
     assert str(found.message).startswith("key='city': all of the rows have a value that is not listed")
     assert PLANTED not in str(found.message)
     assert found.filename == __file__
@@ -288,11 +290,11 @@ def test_decimals_of_pandas_with_fractions_are_refused_where_whole_numbers_are_r
         "kind": "statistics",
         "item": "price",
         "domain": {"type": "integer", "low": 0, "high": 9},
-        "unit": "record",
+        "privacy_unit": "record",
         "privacy": {"rho": 1},
     }
     halves = pd.DataFrame({"price": [decimal.Decimal("1.5"), decimal.Decimal(2)] * 50})
     with pytest.raises(ArgumentError, match=r"about 50 % of the values are not whole .* look like 9\.9\. Round"):
         release_frame(halves, settings)
-    with pytest.warns(ElementsWarning, match="under 1 % of the values are not whole numbers"):
+    with pytest.warns(InputWarning, match="under 1 % of the values are not whole numbers"):
         release_frame(pd.DataFrame({"price": [decimal.Decimal("1.5")] + [decimal.Decimal(2)] * 999}), settings)

@@ -57,9 +57,13 @@ _ROWS = {"horizon": {"start": "2024-01-01", "window_size": "1d", "windows": 7}, 
 _TREE = {"horizon": {**_ROWS["horizon"], "mechanism": "tree"}, "time": "at"}  # type: ignore[dict-item]
 
 
-def _in(windows: dict[str, Any], name: str, **unit: Any) -> dict[str, Any]:
+def _in(windows: dict[str, Any], name: str, **privacy_unit: Any) -> dict[str, Any]:
     settings = frame_cases.SETTINGS[name]
-    return {**settings, **windows, **({"unit": {**settings["unit"], **unit}} if unit else {})}
+    return {
+        **settings,
+        **windows,
+        **({"privacy_unit": {**settings["privacy_unit"], **privacy_unit}} if privacy_unit else {}),
+    }
 
 
 _METRICS = [
@@ -69,9 +73,9 @@ _METRICS = [
 ]
 
 
-def _metrics(windows: dict[str, Any], name: str, **unit: Any) -> dict[str, Any]:
+def _metrics(windows: dict[str, Any], name: str, **privacy_unit: Any) -> dict[str, Any]:
     """Return settings of several metrics of the same records, in place of one."""
-    of_all = {name: value for name, value in _in(windows, name, **unit).items() if name not in ("item", "spec")}
+    of_all = {name: value for name, value in _in(windows, name, **privacy_unit).items() if name not in ("item", "spec")}
     metrics = [{name: value for name, value in each.items() if name != "privacy"} for each in _METRICS]
     return {**of_all, "kind": "metrics", "metrics": metrics}
 
@@ -99,7 +103,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "groups": _in(_DAYS, "groups"),
     "groups, chosen norm": _in(_DAYS, "groups, chosen norm"),
     "groups, records, listed keys": _in(_DAYS, "groups, records, listed keys", **_MAX_3),
-    "groups of single records, listed keys": {**_in(_DAYS, "groups, records, listed keys"), "unit": "record"},
+    "groups of single records, listed keys": {**_in(_DAYS, "groups, records, listed keys"), "privacy_unit": "record"},
     "statistics, listed keys, max_windows": _in(_DAYS, "statistics, weights, listed keys", **_MAX_3),
     "statistics in sliding windows": {**_in(_WEEKS, "statistics, norm, assumed keys"), **frame_cases._LISTED},
     "statistics, chosen norm, period": _in(_DAYS, "statistics, chosen norm, listed keys", period="2d"),
@@ -414,7 +418,7 @@ def test_a_plan_of_a_table_knows_all_windows_that_one_norm_covers() -> None:
         "kind": "frequencies",
         "item": "city",
         "privacy": {"rho": 0.1},
-        "unit": {"privacy_id": "user", "norm": {"max_norm": 20}},
+        "privacy_unit": {"privacy_id": "user", "norm": {"max_norm": 20}},
         "windows": {"start": "2024-03-01", "end": "2024-03-08"},
     }
     declared = read_declared({**settings, "time": {"field": "day", "every": "1d"}})

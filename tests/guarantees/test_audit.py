@@ -22,9 +22,8 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AutoNorm,
     DyadicCountSketch,
-    FactorSpec,
+    FactorizationSpec,
     IntegerDomain,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -39,6 +38,7 @@ from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sketches.spec import FLAT_KINDS
 from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.noise import calibration, noising, tables
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from tests.helpers import faults, laws, noise, norms
 from tests.helpers.laws import Fault
@@ -71,9 +71,11 @@ WORDS = [f"word {number % 50}" for number in range(600)]
 WIDE = {kind: SketchSpec(kind=kind, depth=4, width=32_768) for kind in FLAT_KINDS}
 
 
-def of_words(sketch: str, unit: Any, privacy: Callable[..., PrivacySpec]) -> Noise:
+def of_words(sketch: str, privacy_unit: Any, privacy: Callable[..., PrivacySpec]) -> Noise:
     rows = [{"user": f"user {number}", "key": key, "item": word} for number, word in enumerate(WORDS) for key in KEYS]
-    transform = PrivateFrequencies(WIDE[sketch], privacy(side_counters=None), unit=unit, item="item", keys=BOTH)
+    transform = PrivateFrequencies(
+        WIDE[sketch], privacy(summary_counts=None), privacy_unit=privacy_unit, item="item", keys=BOTH
+    )
     exact, released = raw_type(WIDE[sketch])(WIDE[sketch]).accumulate(WORDS).counters, released_of(rows, transform)
     return Noise([(released["first"].counters - exact, released["second"].counters - exact)], [Fraction(144)])
 
@@ -86,8 +88,8 @@ def of_records(sketch: str) -> Noise:
 
 def of_ids(sketch: str) -> Noise:
     """C = 3 * 2 = 6, so Delta^2 = C^2 depth max_keys = 36 * 4 * 2 = 288 under ADD_OR_REMOVE_ONE."""
-    rho, unit = Fraction(288, 2 * 144), PrivacyId("user", RecordBounds(max_per_key=3, max_keys=2, max_weight=2))
-    return of_words(sketch, unit, lambda **others: PrivacySpec(rho=rho, relation=ADD_OR_REMOVE_ONE, **others))
+    rho, privacy_unit = Fraction(288, 2 * 144), PrivacyId("user", RecordBounds(max_records=3, max_keys=2, max_weight=2))
+    return of_words(sketch, privacy_unit, lambda **others: PrivacySpec(rho=rho, relation=ADD_OR_REMOVE_ONE, **others))
 
 
 # A tree: Delta^2 / (2 rho_l), with Delta^2 = 2, 4 depth and 2 depth under REPLACE_ONE.
@@ -101,12 +103,12 @@ TREE = TreeSpec(
     ),
 )
 LEVEL_SIGMAS = [Fraction(300), Fraction(1200), Fraction(200)]
-OF_TREE = PrivacySpec(rho=Fraction(1, 50), relation=REPLACE_ONE, side_counters=None)
+OF_TREE = PrivacySpec(rho=Fraction(1, 50), relation=REPLACE_ONE, summary_counts=None)
 VALUES = [value * 911 % (1 << 18) for value in range(500)]
 
 
 def of_levels() -> Noise:
-    transform = PrivateQuantiles(TREE, OF_TREE, unit=Record(), item="item", keys=BOTH)
+    transform = PrivateQuantiles(TREE, OF_TREE, privacy_unit=Record(), item="item", keys=BOTH)
     released = released_of([{"key": key, "item": value} for value in VALUES for key in KEYS], transform)
     exact = DyadicCountSketch(TREE).accumulate(VALUES)
     ends = np.cumsum([level.counters.size for level in exact.levels])[:-1]
@@ -120,12 +122,12 @@ SIZE, SIGMA = 12_000, 2
 
 
 def of_rows() -> Noise:
-    spec, by_hand = FactorSpec(IntegerDomain(0, SIZE - 1)), norms.factor_by_hand(SIZE)
-    privacy = PrivacySpec(rho=Fraction(4, 2 * SIGMA**2), relation=ADD_OR_REMOVE_ONE, side_counters=None)
+    spec, by_hand = FactorizationSpec(IntegerDomain(0, SIZE - 1)), norms.factor_by_hand(SIZE)
+    privacy = PrivacySpec(rho=Fraction(4, 2 * SIGMA**2), relation=ADD_OR_REMOVE_ONE, summary_counts=None)
     values = [place * 911 % SIZE for place in range(300)]
     rows = [{"user": (key, place), "key": key, "item": value} for key in KEYS for place, value in enumerate(values)]
-    unit = PrivacyId("user", RecordBounds(2, max_keys=1))
-    released = released_of(rows, PrivateQuantiles(spec, privacy, unit=unit, item="item", keys=BOTH))
+    privacy_unit = PrivacyId("user", RecordBounds(2, max_keys=1))
+    released = released_of(rows, PrivateQuantiles(spec, privacy, privacy_unit=privacy_unit, item="item", keys=BOTH))
     exact, step = np.zeros(SIZE, dtype=np.int64), 2**spec.factor.dropped_bits
     for value in values:
         exact[value:] += by_hand.gains[value] * np.array(by_hand.column[: SIZE - value])
@@ -147,7 +149,7 @@ def of_visits(spec: SketchSpec, privacy: PrivacySpec, bounds: Any, squared: Call
     """Noise in the parts of a record in which counters are released; `squared` is sigma^2 under the released bounds."""
     rows = [{"user": each.person, "key": each.place, "item": each.item} for each in VISITS]
     released = released_of(
-        rows, PrivateFrequencies(spec, privacy, item="item", unit=PrivacyId("user", bounds), keys=BOTH)
+        rows, PrivateFrequencies(spec, privacy, item="item", privacy_unit=PrivacyId("user", bounds), keys=BOTH)
     )
     (found,) = {each.privacy.bounds for each in released.values()}
     parts, exact, residuals = (
@@ -164,7 +166,7 @@ def of_visits(spec: SketchSpec, privacy: PrivacySpec, bounds: Any, squared: Call
 
 
 def under_norm(sketch: str, relation: NeighboringRelation, row: int, sigma: int) -> Noise:
-    privacy = PrivacySpec(rho=Fraction(row * 36 * 4, 2 * sigma**2), relation=relation, side_counters=None)
+    privacy = PrivacySpec(rho=Fraction(row * 36 * 4, 2 * sigma**2), relation=relation, summary_counts=None)
     return of_visits(WIDE[sketch], privacy, SIX, lambda _: Fraction(sigma) ** 2)
 
 

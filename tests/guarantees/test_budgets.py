@@ -12,7 +12,6 @@ import pytest
 from beam_dpsketch import (
     BudgetExceededError,
     CountSketch,
-    Groups,
     Horizon,
     IntegerDomain,
     KeySelection,
@@ -22,6 +21,7 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     ReleaseTerms,
+    Thresholding,
     WindowingError,
     release,
 )
@@ -46,11 +46,11 @@ def spent() -> PrivacySpec:
 
 
 def frequencies(privacy: PrivacySpec) -> beam.PTransform:
-    return PrivateFrequencies(SPEC, privacy, unit=Record())
+    return PrivateFrequencies(SPEC, privacy, privacy_unit=Record())
 
 
 def continual(privacy: PrivacySpec) -> beam.PTransform:
-    return PrivateFrequencies(SPEC, privacy, windows=HORIZON, unit=Record())
+    return PrivateFrequencies(SPEC, privacy, windows=HORIZON, privacy_unit=Record())
 
 
 def elements(pipeline: beam.Pipeline | None = None) -> beam.PCollection:
@@ -110,9 +110,9 @@ def test_a_transform_that_was_refused_has_spent_nothing() -> None:
     "make",
     [
         frequencies,
-        lambda privacy: PrivateQuantiles(IntegerDomain(0, 99), privacy, unit=Record()),
-        lambda privacy: PrivateTopK(TextDomain(2), privacy, k=1, unit=Record(), method=Groups(1e-8)),
-        lambda privacy: PrivateTopK(IntegerDomain(0, 99), privacy, k=1, unit=Record()),
+        lambda privacy: PrivateQuantiles(IntegerDomain(0, 99), privacy, privacy_unit=Record()),
+        lambda privacy: PrivateTopK(TextDomain(2), privacy, k=1, privacy_unit=Record(), method=Thresholding(1e-8)),
+        lambda privacy: PrivateTopK(IntegerDomain(0, 99), privacy, k=1, privacy_unit=Record()),
     ],
     ids=["frequencies", "quantiles", "texts", "numbers"],
 )
@@ -130,9 +130,9 @@ PAID: dict[str, Callable[[PrivacySpec], Any]] = {
     "frequencies": frequencies,
     "continual": continual,
     "groups": lambda privacy: PrivateTopK(
-        TextDomain(2), privacy, k=1, unit=OF_PEOPLE, method=Groups(Fraction(1, 10**8))
+        TextDomain(2), privacy, k=1, privacy_unit=OF_PEOPLE, method=Thresholding(Fraction(1, 10**8))
     ),
-    "keys": lambda privacy: SelectKeys(privacy, unit=OF_PEOPLE, keys=CHOSEN),
+    "keys": lambda privacy: SelectKeys(privacy, privacy_unit=OF_PEOPLE, keys=CHOSEN),
 }
 
 

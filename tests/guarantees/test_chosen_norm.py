@@ -59,11 +59,11 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def per_key(spec: Any = SPEC, **arguments: Any) -> Any:
     listed: dict[str, Any] = {"keys": PublicKeys(KEYS, "key"), "item": "item", "weight": "n"} | arguments
-    return PrivateFrequencies(spec, PRIVACY, unit=PrivacyId("user", AUTO), **listed)
+    return PrivateFrequencies(spec, PRIVACY, privacy_unit=PrivacyId("user", AUTO), **listed)
 
 
 def globally(spec: Any = SPEC) -> Any:
-    return PrivateFrequencies(spec, PRIVACY, unit=PrivacyId("user", AUTO), item="item", weight="n")
+    return PrivateFrequencies(spec, PRIVACY, privacy_unit=PrivacyId("user", AUTO), item="item", weight="n")
 
 
 def in_places(timed: Iterable[Any], transform: Any, windows: int | None) -> Callable[[beam.Pipeline], Any]:
@@ -92,7 +92,7 @@ def check_places(spec: str, places: str, timed: list[Any]) -> None:
     squared = 2 if isinstance(transform._declared.spec, ListedItems) else 4 * 3
     for *_, released in seen:
         assert released.privacy.bounds == NormBound(NORM, max_weight=9)
-        assert released.privacy.norm_spend == Fraction(1, 20)
+        assert released.privacy.norm_share == Fraction(1, 20)
         assert released.privacy.sketch_share == LEFT[spec]
         assert released.privacy.sigma_squared == squared * NORM**2 / (2 * RHO * LEFT[spec])
         limits = {note.names[0]: note.squared_limit for note in released.privacy.side}

@@ -26,9 +26,6 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AutoNorm,
     Clipping,
-    ClippingState,
-    GroupedCounts,
-    Groups,
     Horizon,
     IntegerDomain,
     ItemFrequencies,
@@ -47,6 +44,8 @@ from beam_dpsketch import (
     SketchTimeline,
     Statistics,
     TextDomain,
+    ThresholdedCounts,
+    Thresholding,
     TimeColumn,
     TimeRange,
     TreeSpec,
@@ -55,6 +54,7 @@ from beam_dpsketch.answers import privacy_statement as measured
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.frames.releasing import TableRelease, release_table
 from beam_dpsketch.frames.steps.plan import open_checked, resolve
+from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
 from tests.helpers.by_hand import counters_of
 from tests.helpers.side_releases import no_noise
@@ -73,7 +73,7 @@ KINDS: dict[str, tuple[Any, str | None]] = {
     "count_min": (ItemFrequencies(SketchSpec(kind="count_min", width=64)), "item"),
     "tree": (Quantiles(TreeSpec.for_memory(NUMBERS, 4000)), "item"),
     "statistics": (Statistics(NUMBERS), "end"),
-    "groups": (GroupedCounts(TextDomain(4), 3, Groups(1e-8)), "text"),
+    "groups": (ThresholdedCounts(TextDomain(4), 3, Thresholding(1e-8)), "text"),
     "metrics": (Metrics({"mean": MEAN, "counts": COUNTS}), None),
 }
 PLACES: dict[str, dict[str, Any]] = {
@@ -89,7 +89,7 @@ UNITS: dict[str, Any] = {
     "records": PrivacyId("person", RecordBounds(4)),
     "weighted records": PrivacyId("person", RecordBounds(4, max_weight=3)),
     "norm": PrivacyId("person", NormBound(4)),
-    "norm of order 1": PrivacyId("person", NormBound(4, order=1)),
+    "L1 norm": PrivacyId("person", NormBound(4, norm="l1")),
     "weighted norm": PrivacyId("person", NormBound(12, max_weight=3)),
     "chosen norm": PrivacyId("person", AutoNorm()),
 }
@@ -99,7 +99,7 @@ class Case(NamedTuple):
     """What is released of a table, for whom and where; and how many records each person has."""
 
     kind: str
-    unit: str
+    privacy_unit: str
     place: str
     relation: Any = ADD_OR_REMOVE_ONE
     heavy: int = 300
@@ -111,7 +111,7 @@ class Case(NamedTuple):
 
     @property
     def weight(self) -> int | None:
-        return 7 if UNITS[self.unit].bounds.says_max_weight else None
+        return 7 if UNITS[self.privacy_unit].bounds.says_max_weight else None
 
     @property
     def table(self) -> pa.Table:
@@ -130,20 +130,26 @@ class Case(NamedTuple):
 
     def spec(self) -> ReleaseSpec:
         count, item = KINDS[self.kind]
-        unit = UNITS[self.unit]
-        if self.kind == "groups" and not isinstance(unit, Record):
-            unit = PrivacyId("person", type(unit.bounds)(**{**unit.bounds.as_dict(), "max_keys": 3}))
-        elif self.place == "keys" and isinstance(unit.bounds, RecordBounds) and not isinstance(unit, Record):
-            unit = PrivacyId("person", dataclasses.replace(unit.bounds, max_keys=1))
+        privacy_unit = UNITS[self.privacy_unit]
+        if self.kind == "groups" and not isinstance(privacy_unit, Record):
+            privacy_unit = PrivacyId(
+                "person", type(privacy_unit.bounds)(**{**privacy_unit.bounds.as_dict(), "max_keys": 3})
+            )
+        elif (
+            self.place == "keys"
+            and isinstance(privacy_unit.bounds, RecordBounds)
+            and not isinstance(privacy_unit, Record)
+        ):
+            privacy_unit = PrivacyId("person", dataclasses.replace(privacy_unit.bounds, max_keys=1))
         privacy = PrivacySpec(epsilon=2, delta=1e-6, relation=self.relation)
-        return ReleaseSpec(count, privacy, unit, item, self.weight and "weight", **PLACES[self.place])
+        return ReleaseSpec(count, privacy, privacy_unit, item, self.weight and "weight", **PLACES[self.place])
 
     def lost(self, of_run: bool) -> tuple[float, float]:
         """The weight that is removed of all people, or of those in the first key or window; and what these have."""
-        bounds, each = UNITS[self.unit].bounds, self.weight or 1
+        bounds, each = UNITS[self.privacy_unit].bounds, self.weight or 1
         total, capped = self.counts * each, self.counts * min(each, bounds.max_weight)
         kept = capped
-        if not isinstance(UNITS[self.unit], Record):
+        if not isinstance(UNITS[self.privacy_unit], Record):
             kept = np.minimum(capped, 4 * bounds.max_weight)
         here = np.arange(len(total)) % (1 if of_run else {"keys": len(KEYS), "days": 3}.get(self.place, 1)) == 0
         return float((total - kept)[here].sum()), float(total[here].sum())
@@ -164,10 +170,12 @@ class Case(NamedTuple):
 
     def states(self) -> set[ClippingState]:
         """The states that it can be in."""
-        unit, over_time = UNITS[self.unit], self.place == "horizon"
-        if isinstance(unit, Record) and self.weight is None:
+        privacy_unit, over_time = UNITS[self.privacy_unit], self.place == "horizon"
+        if isinstance(privacy_unit, Record) and self.weight is None:
             return {S.CANNOT_HAPPEN}
-        if self.kind == "groups" or (isinstance(unit, Record) and (over_time or not unit.bounds.has_weights)):
+        if self.kind == "groups" or (
+            isinstance(privacy_unit, Record) and (over_time or not privacy_unit.bounds.has_weights)
+        ):
             return {S.NOT_MEASURED}
         if over_time:  # what exceeds max_weight is not seen
             return {S.LOWER_BOUND, S.NOT_DETECTED if self.weight is None else S.NOT_MEASURED}
@@ -178,8 +186,8 @@ class Case(NamedTuple):
 def cases() -> list[Case]:
     """All that the package accepts."""
     found = []
-    for kind, unit, place in itertools.product(KINDS, UNITS, PLACES):
-        case = Case(kind, unit, place)
+    for kind, privacy_unit, place in itertools.product(KINDS, UNITS, PLACES):
+        case = Case(kind, privacy_unit, place)
         with contextlib.suppress(ValueError, TypeError):
             resolve(case.spec())
             found.append(case)
@@ -231,7 +239,7 @@ TIGHT = [
     Case("listed", "weighted record", "keys"),
     Case("listed", "records", "whole", heavy=3000),
     Case("count_sketch", "norm", "keys", REPLACE_ONE, heavy=3000),
-    Case("statistics", "norm of order 1", "days", heavy=3000),
+    Case("statistics", "L1 norm", "days", heavy=3000),
     Case("metrics", "weighted norm", "whole", heavy=3000),
     pytest.param(Case("tree", "norm", "horizon", heavy=1000), marks=pytest.mark.slow),
 ]
@@ -245,7 +253,7 @@ def test_a_lower_end_holds(case: Case) -> None:
 
 @pytest.mark.slow
 def test_a_lower_end_holds_for_all_that_is_measured() -> None:
-    wanted = [case for case in cases() if case.states() & {S.LOWER_BOUND} and case.unit != "chosen norm"]
+    wanted = [case for case in cases() if case.states() & {S.LOWER_BOUND} and case.privacy_unit != "chosen norm"]
     assert len(wanted) > 100
     for case, relation in zip(wanted, itertools.cycle([ADD_OR_REMOVE_ONE, REPLACE_ONE])):
         check_lower_end(case._replace(heavy=3000, relation=relation), 60)
@@ -321,7 +329,7 @@ UNCOUNTED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def test_what_is_named_is_dropped_and_all_else_counts(cause: str) -> None:
     """A further record of a new person changes no count, unless the line says that it counts as another value."""
     declared, record, words = UNCOUNTED[cause]
-    given = {"count": KINDS["listed"][0], "item": "item", "unit": PrivacyId("person", NormBound(6)), **declared}
+    given = {"count": KINDS["listed"][0], "item": "item", "privacy_unit": PrivacyId("person", NormBound(6)), **declared}
     spec = ReleaseSpec(privacy=PrivacySpec(epsilon=2, delta=1e-6), **given)
     table = Case("listed", "norm", "whole").table
     usual = {"person": 10**6, "item": 1, "end": 0, "text": "t1", "key": "a", "time": 0, "weight": 1}

@@ -281,14 +281,14 @@ OFTEN = ["two ways", "flatten", "partition", "window", "window"]
 
 # Their losses.
 
-PRIVACY = PrivacySpec(rho=1, side_counters=None)
+PRIVACY = PrivacySpec(rho=1, summary_counts=None)
 
 
 def release() -> beam.PTransform:
     """Return a release of how often each record counts: one cell a name."""
     one_cell = SketchSpec(kind="count_min", depth=1, width=1)
     names = AssumePublicKeys(lambda pair: pair[1])
-    return PrivateFrequencies(one_cell, PRIVACY, unit=Record(), keys=names, item=lambda pair: pair[0])
+    return PrivateFrequencies(one_cell, PRIVACY, privacy_unit=Record(), keys=names, item=lambda pair: pair[0])
 
 
 def refusal(elements: beam.PCollection) -> str | None:

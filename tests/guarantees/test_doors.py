@@ -19,7 +19,8 @@ import pytest
 import yaml
 from apache_beam.yaml import main as beam_yaml
 
-from beam_dpsketch import ReleasedSketch, read_releases, rows
+from beam_dpsketch import read_releases, rows
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.config import read_release
 from beam_dpsketch.frames import releasing
@@ -35,7 +36,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 UNITS = {
     "norm": {"privacy_id": "person", "norm": {"max_norm": 3}},
-    "sampled": {"privacy_id": "person", "records": {"max_per_key": 2}},
+    "sampled": {"privacy_id": "person", "records": {"max_records": 2}},
 }
 
 
@@ -50,9 +51,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def settings(kind: str, unit: str) -> dict[str, Any]:
+def settings(kind: str, privacy_unit: str) -> dict[str, Any]:
     item = "city" if kind == "frequencies" else "delay"
-    return {"item": item, "privacy": {"rho": 0.5}, "unit": UNITS[unit], **KINDS[kind][1]}
+    return {"item": item, "privacy": {"rho": 0.5}, "privacy_unit": UNITS[privacy_unit], **KINDS[kind][1]}
 
 
 def secret() -> KeyedRandomness:
@@ -133,12 +134,12 @@ DOORS = (by_rows, by_yaml, by_yaml_of_rows, by_command, by_command_of_csv, by_fr
 
 
 @pytest.mark.pipeline
-@pytest.mark.parametrize("unit", [pytest.param("norm", marks=pytest.mark.slow), "sampled"])
+@pytest.mark.parametrize("privacy_unit", [pytest.param("norm", marks=pytest.mark.slow), "sampled"])
 @pytest.mark.parametrize(
     "kind", ["quantiles", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("top_k", "frequencies"))]
 )
-def test_every_door_gives_one_release(kind: str, unit: str) -> None:
-    given = settings(kind, unit)
+def test_every_door_gives_one_release(kind: str, privacy_unit: str) -> None:
+    given = settings(kind, privacy_unit)
     expected = by_python(kind, given)
     assert [door.__name__ for door in DOORS if door(kind, given) != expected] == []
 

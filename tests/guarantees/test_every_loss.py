@@ -25,7 +25,6 @@ from beam_dpsketch import (
     AutoNorm,
     Horizon,
     IncompatibleSketchError,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -40,13 +39,14 @@ from beam_dpsketch.noise import calibration, counting, tables
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy import two_rounds
-from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.side_counters import LOST, LostCounter, SideCounter
+from beam_dpsketch.privacy.summary_counts import LOST, LostCounter, SummaryCount
 from beam_dpsketch.privacy.terms import RowTerms
+from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.transforms.steps import windows
@@ -74,7 +74,9 @@ NORM = Fraction(3, 2)
 
 def settings(size: int) -> list[Setting]:
     """Return `size` settings that the transforms accept, the same in every run; all, if there are fewer."""
-    every = [Setting(kind, unit, layout) for layout, unit, kind in itertools.product(LAYOUTS, units(), SPECS)]
+    every = [
+        Setting(kind, privacy_unit, layout) for layout, privacy_unit, kind in itertools.product(LAYOUTS, units(), SPECS)
+    ]
     random.Random(7).shuffle(every)
     return list(itertools.islice(filter(Setting.is_possible, every), size))
 
@@ -102,7 +104,7 @@ def claims(run: Run, wanted: list[Any]) -> Iterator[tuple[Any, Fraction, float]]
         try:
             combined = compose(tree, statement_of)
         except IncompatibleSketchError:
-            assert statement.unit.over_horizon, "only answers over time share noise"
+            assert statement.privacy_unit.over_horizon, "only answers over time share noise"
             continue
         pairs = neighbours(tree, run.relation)
         assert worst_delta(pairs, statement.delta) <= combined.delta, "a combination loses more delta than it says"
@@ -134,7 +136,7 @@ def check(run: Run, wanted: list[Any]) -> int:
 
 def check_attained(run: Run, sides: str) -> bool:
     """Raise if a run without parts aside could have less noise, where one sketch has it all."""
-    bounds, kind, removal = run.setting.unit.bounds, run.setting.kind, run.relation is ADD_OR_REMOVE_ONE
+    bounds, kind, removal = run.setting.privacy_unit.bounds, run.setting.kind, run.relation is ADD_OR_REMOVE_ONE
     flat = kind in ("count_min", "count_sketch", "listed", "statistics", "variance") or (
         kind in ("ranks", "ranks above a sketch", "metrics", "metrics, ranks") and removal
     )
@@ -146,7 +148,7 @@ def check_attained(run: Run, sides: str) -> bool:
 
 
 def check_settings(some: list[Setting]) -> Counter[str]:
-    """Check all relations and shares of side counters; return how many runs and combinations there are."""
+    """Check all relations and shares of summary counts; return how many runs and combinations there are."""
     counted: Counter[str] = Counter()
     random_trees, worst = random.Random(3), defaultdict[Any, float](float)
     assert {setting.kind for setting in some} == SPECS.keys()
@@ -217,7 +219,9 @@ def combinations_in(tree: Any) -> Iterator[Combination]:
 
 
 PLAIN = Setting("count_min", PrivacyId("user", RecordBounds(1)), Layout())
-ASIDE = PLAIN._replace(unit=PrivacyId("user", RecordBounds(2)))  # its records are not its units, which it counts aside
+ASIDE = PLAIN._replace(
+    privacy_unit=PrivacyId("user", RecordBounds(2))
+)  # its records are not its units, which it counts aside
 OF_KEYS = Setting("count_min", PrivacyId("user", RecordBounds(2, **TWO)), Layout(keys="listed"))
 CHOSEN = Setting("count_min", PrivacyId("user", RecordBounds(2, **TWO)), Layout(keys="chosen"))
 TWICE = Setting("count_min", PrivacyId("user", NormBound(NORM, max_weight=9, max_keys=2)), Layout(keys="chosen twice"))
@@ -254,8 +258,8 @@ def test_every_combination_of_up_to_four_parts_of_runs(setting: Setting) -> None
 )
 def test_two_rounds_under_record_bounds_lose_no_more_than_they_say(layout: Layout, max_windows: int | None) -> None:
     """`REPLACE_ONE` has one round there."""
-    unit = PrivacyId("user", RecordBounds(2, **TWO), max_windows=max_windows)
-    setting = Setting("count_sketch", unit, layout._replace(keys="chosen twice"))
+    privacy_unit = PrivacyId("user", RecordBounds(2, **TWO), max_windows=max_windows)
+    setting = Setting("count_sketch", privacy_unit, layout._replace(keys="chosen twice"))
     check(Run(setting, ADD_OR_REMOVE_ONE, SIDES["usual"]), ONE_PART)
 
 
@@ -299,27 +303,29 @@ def published(setting: Setting, relation: NeighboringRelation) -> Fraction:
     said, plan = Run(setting, relation, None).statement, setting.plan(PrivacySpec(rho=RHO, relation=relation))
     note: Any = said.keys
     counts: Counter[Any] = Counter()
-    for unit, part, column, value in kept_of(setting, relation):
+    for privacy_unit, part, column, value in kept_of(setting, relation):
         if table_of(column) == 0:
-            counts[unit, part, column] += value << note.scale_bits - plan.terms.scale_bits
+            counts[privacy_unit, part, column] += value << note.scale_bits - plan.terms.scale_bits
     chances: dict[Any, Fraction] = defaultdict(Fraction)
-    for (unit, *_), count in counts.items():
-        chances[unit] += tail_bound(said.sigma_squared * 4**note.scale_bits, max(1, note.threshold - count))
+    for (privacy_unit, *_), count in counts.items():
+        chances[privacy_unit] += tail_bound(said.sigma_squared * 4**note.scale_bits, max(1, note.threshold - count))
     return max(chances.values()) / (DELTA if note.votes is None else DELTA / 2)
 
 
-def check_published(unit: Any, layout: Layout, relation: NeighboringRelation = REPLACE_ONE) -> None:
-    found = published(Setting("groups", unit, layout), relation)
+def check_published(privacy_unit: Any, layout: Layout, relation: NeighboringRelation = REPLACE_ONE) -> None:
+    found = published(Setting("groups", privacy_unit, layout), relation)
     assert found <= 1, "counts of one unit are published too often"
-    least = Fraction(99, 100) if not unit.bounds.has_norm or unit.bounds.max_per_item else Fraction(1, 4)
+    least = (
+        Fraction(99, 100) if not privacy_unit.bounds.has_norm or privacy_unit.bounds.max_per_item else Fraction(1, 4)
+    )
     assert found >= least, "a threshold is higher than it needs to be"
 
 
 @pytest.mark.usefixtures(no_noise.__name__)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_what_one_unit_alone_counts_is_published_with_at_most_delta(relation: NeighboringRelation) -> None:
-    for unit, layout in OF_PAIRS:
-        check_published(unit, layout, relation)
+    for privacy_unit, layout in OF_PAIRS:
+        check_published(privacy_unit, layout, relation)
 
 
 PUBLISHED_FAULTS = {
@@ -327,12 +333,12 @@ PUBLISHED_FAULTS = {
         counting, "note_of", lambda exact, terms, *others: exact(dataclasses.replace(terms, window_count=1), *others)
     ).found("published too often", *OF_PAIRS[1]),
     "all of delta for the counts": laws.around(
-        GroupRule,
+        ThresholdRule,
         "threshold",
         lambda exact, rule, *terms: exact(dataclasses.replace(rule, delta=2 * rule.delta), *terms),
     ).found("published too often", *OF_PAIRS[0]),
     "a threshold that is two less": laws.around(
-        GroupRule, "threshold", lambda exact, *terms: exact(*terms) - 2 * 4, "published too often", *OF_PAIRS[3]
+        ThresholdRule, "threshold", lambda exact, *terms: exact(*terms) - 2 * 4, "published too often", *OF_PAIRS[3]
     ),
 }
 test_a_fault_planted_in_a_threshold_is_found = pytest.mark.usefixtures(no_noise.__name__)(
@@ -343,7 +349,7 @@ test_a_fault_planted_in_a_threshold_is_found = pytest.mark.usefixtures(no_noise.
 # Faults
 
 
-def removals_cost_replacements(counter: SideCounter, relation: NeighboringRelation, *, reach: Any = 1) -> Sensitivity:
+def removals_cost_replacements(counter: SummaryCount, relation: NeighboringRelation, *, reach: Any = 1) -> Sensitivity:
     """Noise for a replacement in the same number."""
     return Sensitivity(counter.squared_limit * reach * (4 if counter.signed and relation is REPLACE_ONE else 1))
 
@@ -377,7 +383,7 @@ SIGNS = Setting("count_sketch", Record(), Layout())
 SIGNED = Setting("count_sketch", ID(RecordBounds(2, max_weight=3, signed=True)), Layout())
 A_TABLE = "a table loses more than its share"
 LOSES, A_RUN, A_REMOVAL = "a combination loses more than it says", "a run loses more", "a removal loses more than half"
-REMOVALS = laws.put(SideCounter, "sensitivity", removals_cost_replacements)
+REMOVALS = laws.put(SummaryCount, "sensitivity", removals_cost_replacements)
 WINDOWS_FORGOTTEN = laws.put(ReleaseTerms, "reach", Fraction(1))
 LOST_IS_FREE = laws.put(LostCounter, "shares", Fraction(0))
 LOST_IN_ONE_WINDOW = laws.around(
@@ -441,7 +447,7 @@ FAULTS = {
     "windows_are_forgotten, sliding": WINDOWS_FORGOTTEN.found(A_RUN, SLIDING),
     "windows_are_forgotten, of_a_stream": laws.around(windows, "plan_windows", one_window, A_RUN, STREAM),
     "windows_are_forgotten, of_a_counter": laws.around(
-        SideCounter,
+        SummaryCount,
         "sensitivity",
         lambda exact, counter, relation, **settings: exact(counter, relation, **settings | {"reach": 1}),
     ).found(A_REMOVAL, CLAMPED),
@@ -449,7 +455,7 @@ FAULTS = {
         terms_module, "lost_counter", lambda exact, *terms, windows, **rest: exact(*terms, windows=1, **rest)
     ).found(A_REMOVAL, IN_TWO),
     "replacements_cost_removals": laws.put(
-        SideCounter, "sensitivity", lambda counter, relation, *, reach=1: Sensitivity(counter.squared_limit * reach)
+        SummaryCount, "sensitivity", lambda counter, relation, *, reach=1: Sensitivity(counter.squared_limit * reach)
     ).found(A_REMOVAL, ASIDE),
     "signs_of_a_counter_are_forgotten": laws.around(
         tables, "of_counter", lambda exact, counter, *terms: exact(counter._replace(signed=False), *terms)
@@ -476,7 +482,7 @@ FAULTS |= {
         "change_factor",
         lambda exact, relation, *, has_signs=False: exact(relation),
         A_RUN,
-        RANKS._replace(unit=ID(RecordBounds(2, max_weight=3, signed=True))),
+        RANKS._replace(privacy_unit=ID(RecordBounds(2, max_weight=3, signed=True))),
     )
 }
 test_a_planted_fault_is_found = pytest.mark.usefixtures(no_noise.__name__)(
@@ -487,11 +493,11 @@ test_a_planted_fault_is_found = pytest.mark.usefixtures(no_noise.__name__)(
 def more_noise(name: str) -> laws.Fault:
     """Plant noise for twice the squared change of a counter."""
 
-    def wrong(exact: Any, counter: SideCounter, *given: Any, **reach: Any) -> Sensitivity:
+    def wrong(exact: Any, counter: SummaryCount, *given: Any, **reach: Any) -> Sensitivity:
         found = exact(counter, *given, **reach)
         return found._replace(squared=found.squared * (2 if counter.name == name else 1))
 
-    return laws.around(SideCounter, "sensitivity", wrong, f"{name} has more noise than it needs")
+    return laws.around(SummaryCount, "sensitivity", wrong, f"{name} has more noise than it needs")
 
 
 test_noise_that_no_unit_needs_is_found = pytest.mark.slow(

@@ -21,7 +21,6 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    ClippingState,
     Horizon,
     NormBound,
     PrivacyId,
@@ -29,11 +28,12 @@ from beam_dpsketch import (
     PrivacyStatement,
     Record,
     RecordBounds,
-    SideCounters,
+    SummaryCounts,
 )
 from beam_dpsketch.answers import privacy_statement as measured
 from beam_dpsketch.exact.declared import windows
-from beam_dpsketch.privacy.side_counters import CLIPPED, LOST, WEIGHT, Uncounted
+from beam_dpsketch.privacy.summary_counts import CLIPPED, LOST, WEIGHT, Uncounted
+from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.stated import Stated
 from tests.helpers import laws
 from tests.helpers.kept_units import counted_in_windows, ends_of
@@ -61,8 +61,8 @@ S, MANY = ClippingState, 10**9
 MORE_UNITS: list[Callable[..., Any]] = [
     lambda: Record(max_weight=1),
     functools.partial(PrivacyId, "user", RecordBounds(2, max_weight=1)),
-    functools.partial(PrivacyId, "user", NormBound(3, order=1)),
-    functools.partial(PrivacyId, "user", NormBound(3, order=1, max_weight=1)),
+    functools.partial(PrivacyId, "user", NormBound(3, norm="l1")),
+    functools.partial(PrivacyId, "user", NormBound(3, norm="l1", max_weight=1)),
 ]
 
 
@@ -75,16 +75,16 @@ class Loss(NamedTuple):
 
 def units_within_bounds(setting: Setting) -> Iterator[Unit]:
     """Yield units that are within all bounds but one: a weight beyond the largest, and a record in each window."""
-    (item, *_), most = items_of(setting.kind), setting.unit.bounds.max_weight
-    if setting.unit.bounds.says_max_weight:
+    (item, *_), most = items_of(setting.kind), setting.privacy_unit.bounds.max_weight
+    if setting.privacy_unit.bounds.says_max_weight:
         yield [(KEYS[0], 5.0, item, most + 4)]
-    if not isinstance(setting.unit, Record):
+    if not isinstance(setting.privacy_unit, Record):
         yield [(KEYS[0], time, item, 1) for time in (5.0, 65.0, 125.0, 185.0)]
 
 
 def losses_of(setting: Setting) -> list[Loss]:
     """What all units of a setting lose; equal bounds may differ in whether they say `max_weight`."""
-    return _losses_of(setting, setting.unit.bounds.says_max_weight)
+    return _losses_of(setting, setting.privacy_unit.bounds.says_max_weight)
 
 
 @functools.lru_cache(maxsize=8)
@@ -93,8 +93,8 @@ def _losses_of(setting: Setting, says_max_weight: bool) -> list[Loss]:
     units = [*units_of(setting), *units_within_bounds(setting)]
     kept: dict[int, float] = defaultdict(float)
     changed: dict[int, set[str]] = defaultdict(set)
-    for unit, _, column, value in counted_in_windows(setting, plan, units):
-        number = unit[0] if isinstance(unit, tuple) else unit
+    for privacy_unit, _, column, value in counted_in_windows(setting, plan, units):
+        number = privacy_unit[0] if isinstance(privacy_unit, tuple) else privacy_unit
         name = column[0] if isinstance(column, tuple) else column
         if name == 0:
             kept[number] += abs(value) / (1 << plan.terms.scale_bits)
@@ -102,16 +102,16 @@ def _losses_of(setting: Setting, says_max_weight: bool) -> list[Loss]:
             changed[number].add(name)
     return [
         Loss(
-            sum(abs(weight) * len(ends_of(setting.layout, time)) for _, time, _, weight in unit) - kept[number],
+            sum(abs(weight) * len(ends_of(setting.layout, time)) for _, time, _, weight in privacy_unit) - kept[number],
             frozenset(changed[number]),
         )
-        for number, unit in enumerate(units)
+        for number, privacy_unit in enumerate(units)
     ]
 
 
-def statement(setting: Setting, sides: SideCounters | None) -> PrivacyStatement:
+def statement(setting: Setting, sides: SummaryCounts | None) -> PrivacyStatement:
     """Return what a release says of which nothing is counted."""
-    terms = setting.plan(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=sides)).terms
+    terms = setting.plan(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, summary_counts=sides)).terms
     return statement_of(setting, terms.under(NORM) if terms.norm is not None else terms)
 
 
@@ -125,7 +125,7 @@ def with_many(said: PrivacyStatement) -> PrivacyStatement:
 def measured_by(setting: Setting, said: PrivacyStatement) -> set[str]:
     """Return which numbers tell of a loss, of all that a unit may change: none of rows over time, nor of signs."""
     told = {name for note in said.side for name in note.names} | ({LOST} if said.lost else set())
-    if setting.layout.horizon is not None or setting.unit.bounds.signed:
+    if setting.layout.horizon is not None or setting.privacy_unit.bounds.signed:
         return set()
     has_kept = said.note(WEIGHT) is not None or (said.lost is not None and said.lost.kept is not None)
     return told & {LOST, CLIPPED} if has_kept else set()
@@ -137,23 +137,24 @@ def first_windows(number: int) -> str:
 
 def words_of(setting: Setting, said: PrivacyStatement) -> set[str]:
     """Return what words must be there of what is dropped before anything is counted."""
-    layout, unit = setting.layout, setting.unit
+    layout, privacy_unit = setting.layout, setting.privacy_unit
     found = {"late records"} if layout.streaming else set()
     found |= {"outside the declared windows"} if layout.declared or layout.horizon is not None else set()
-    if layout.streaming and getattr(unit, "max_windows", None) is not None:
+    if layout.streaming and getattr(privacy_unit, "max_windows", None) is not None:
         found.add(
-            f"after a privacy id's first {first_windows(unit.max_windows)}" + " of each period" * bool(unit.period)
+            f"after a privacy id's first {first_windows(privacy_unit.max_windows)}"
+            + " of each period" * bool(privacy_unit.period)
         )
     if any(spec.is_listed for spec in SPECS[setting.kind].fields.values()):
         found.add("whose item is not listed")
     if layout.keys in ("one", "listed"):
         found.add("whose key is not listed")
-    if unit.bounds.says_max_weight and said.lost is None:
-        found.add(f"weights beyond {unit.bounds.max_weight} of a record")
-    return found | ({"beyond 1 of an item"} if getattr(unit.bounds, "max_per_item", None) else set())
+    if privacy_unit.bounds.says_max_weight and said.lost is None:
+        found.add(f"weights beyond {privacy_unit.bounds.max_weight} of a record")
+    return found | ({"beyond 1 of an item"} if getattr(privacy_unit.bounds, "max_per_item", None) else set())
 
 
-def check(setting: Setting, sides: SideCounters | None) -> str:
+def check(setting: Setting, sides: SummaryCounts | None) -> str:
     """Raise if the state of a release hides what a unit may lose; return its name."""
     said = statement(setting, sides)
     found, telling = said.clipping(), measured_by(setting, said)
@@ -182,11 +183,11 @@ def check(setting: Setting, sides: SideCounters | None) -> str:
 def settings() -> list[Setting]:
     """All that the transforms may accept of listed items, those of all units in turn; the same in every run."""
     of_units, rng = [], random.Random(3)
-    for unit in [*UNITS, *MORE_UNITS]:
+    for privacy_unit in [*UNITS, *MORE_UNITS]:
         limited = []
         for limit in LIMITS:
             with contextlib.suppress(TypeError, ValueError):
-                limited.append(unit(**limit))
+                limited.append(privacy_unit(**limit))
         of_units.append([Setting("listed", each, layout) for layout, each in itertools.product(LAYOUTS, limited)])
         rng.shuffle(of_units[-1])
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*of_units))
@@ -194,7 +195,7 @@ def settings() -> list[Setting]:
 
 
 def check_settings(number: int) -> Counter[str]:
-    """Check some of them with all shares of side counters, and that other kinds are in the same state."""
+    """Check some of them with all shares of summary counts, and that other kinds are in the same state."""
     seen: Counter[str] = collections.Counter()
     kinds = itertools.cycle(SPECS.keys() - {"groups"})
     for setting in itertools.islice(filter(Setting.is_possible, settings()), number):
@@ -222,9 +223,9 @@ def test_no_setting_of_many_hides_what_it_loses() -> None:
 ID, WHOLE, STREAM = functools.partial(PrivacyId, "user"), Layout(), Layout(60, streaming=True)
 IN_TWO: dict[str, int] = {"max_windows": 2, "period": 240}
 ROWS = Layout(horizon=Horizon(0, 60, 4))
-OF_RECORD, OF_ID = Setting("listed", Record(max_weight=1), WHOLE), Setting("listed", ID(NormBound(3, order=1)), WHOLE)
+OF_RECORD, OF_ID = Setting("listed", Record(max_weight=1), WHOLE), Setting("listed", ID(NormBound(3, norm="l1")), WHOLE)
 LATER = Setting("listed", ID(RecordBounds(2), **IN_TWO), STREAM)
-LATER_OF_NORM = LATER._replace(unit=ID(NormBound(3, order=1), **IN_TWO))
+LATER_OF_NORM = LATER._replace(privacy_unit=ID(NormBound(3, norm="l1"), **IN_TWO))
 OVER_TIME = OF_ID._replace(kind="count_sketch", layout=ROWS)  # weight is counted aside
 HIDES, LOSES, UNNAMED = "hides a loss", "loses weight where clipping cannot happen", "names too much, or too little"
 NOTHING_UNSEEN = laws.put(windows, "_uncounted", lambda *terms: Uncounted.NOTHING)
@@ -234,7 +235,7 @@ FAULTS = {
     "nothing is dropped unseen, later windows": NOTHING_UNSEEN.found(UNNAMED, LATER),
     "what is not counted shows": NOTHING_BLIND.found(HIDES, LATER_OF_NORM),
     "weights lose nothing": laws.around(
-        Stated, "is_bounded", lambda exact, said: not said.unit.is_one_record, LOSES, OF_RECORD
+        Stated, "is_bounded", lambda exact, said: not said.privacy_unit.is_one_record, LOSES, OF_RECORD
     ),
     "ids lose nothing": laws.around(
         Stated, "is_bounded", lambda exact, said: exact(said) and said.bounds.has_weights, LOSES, OF_ID

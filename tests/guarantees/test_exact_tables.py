@@ -1,7 +1,7 @@
 """What whole pipelines count, aside and as votes: equal to plain sums over the records, in all forms and places.
 
-One matrix of cases runs in all forms of elements, from all sources and as streams. Its laws compare side counters, lost
-weight and scaled counters of releases without noise, and votes before the noise. All numbers are exact, so no test
+One matrix of cases runs in all forms of elements, from all sources and as streams. Its laws compare summary counts,
+lost weight and scaled counters of releases without noise, and votes before the noise. All numbers are exact, so no test
 raises a false alarm. `tests.helpers.side_releases` works out what to expect aside, without the package's bounding.
 """
 
@@ -33,7 +33,7 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
-    SideCounters,
+    SummaryCounts,
 )
 from beam_dpsketch.encodings import encode_all
 from beam_dpsketch.exact.bounding import side_sums
@@ -86,16 +86,16 @@ from tests.helpers.visits import (
 )
 
 pytestmark = pytest.mark.usefixtures(no_noise.__name__)
-PRIVACY = PrivacySpec(rho=Fraction(1, 10), side_counters=SideCounters(records=Fraction(1, 50)))
+PRIVACY = PrivacySpec(rho=Fraction(1, 10), summary_counts=SummaryCounts(records=Fraction(1, 50)))
 
 
-def globally(unit: Any, **arguments: Any) -> Callable[[], Any]:
-    return lambda: PrivateFrequencies(SPEC, PRIVACY, unit=unit, **{"item": "item"} | arguments)
+def globally(privacy_unit: Any, **arguments: Any) -> Callable[[], Any]:
+    return lambda: PrivateFrequencies(SPEC, PRIVACY, privacy_unit=privacy_unit, **{"item": "item"} | arguments)
 
 
-def per_key(unit: Any, **arguments: Any) -> Callable[[], Any]:
+def per_key(privacy_unit: Any, **arguments: Any) -> Callable[[], Any]:
     listed: dict[str, Any] = {"item": "item", "keys": PublicKeys([*KEYS, "absent"], "key")}
-    return lambda: PrivateFrequencies(SPEC, PRIVACY, unit=unit, **listed | arguments)
+    return lambda: PrivateFrequencies(SPEC, PRIVACY, privacy_unit=privacy_unit, **listed | arguments)
 
 
 def by_norm(max_cells: int | None) -> Callable[[list[Counted], Any], Sides]:
@@ -175,7 +175,7 @@ def check(case: Case, seen: list[Any], *, streaming: bool = False) -> dict[Any, 
     assert_sides({place: exact.side for place, exact in found.items()}, case.wanted(records, bounds))
     declared = case.make()._declared
     told = {place: exact.lost for place, exact in found.items() if exact.lost is not None}
-    by_id, unit = declared.privacy_id is not None, bounds if declared.privacy_id else declared.unit
+    by_id, privacy_unit = declared.privacy_id is not None, bounds if declared.privacy_id else declared.privacy_unit
     is_waiting = streaming and by_id and (declared.is_keyed or declared.privacy_id.max_windows is not None)
     if bounds.signed or not (by_id or bounds.has_weights) or is_waiting:
         assert told == {}
@@ -183,7 +183,7 @@ def check(case: Case, seen: list[Any], *, streaming: bool = False) -> dict[Any, 
         assert told.keys() == found.keys()
         if isinstance(bounds, RecordBounds):  # one histogram for all windows of an id
             records = [each._replace(person=each.person[0]) for each in records]
-        assert_lost(told, lost_by(SPEC, unit, records))
+        assert_lost(told, lost_by(SPEC, privacy_unit, records))
     if isinstance(bounds, NormBound):
         vectors = {place: [round(n * UNIT) for row in exact.counters for n in row] for place, exact in found.items()}
         assert_same(vectors, expected(SPEC, bounds, records))
@@ -199,10 +199,10 @@ IN_THREE = RecordBounds(1000, max_keys=3)
 Votes = dict[Any, tuple[int, int]]
 
 
-def voting(unit: Any, over: Any = None, unit_of: Any = lambda start: None, **arguments: Any) -> Case:
+def voting(privacy_unit: Any, over: Any = None, unit_of: Any = lambda start: None, **arguments: Any) -> Case:
     """Return a case of which votes alone are looked at."""
     given: dict[str, Any] = {"keys": KeySelection(1e-8, "key", method="gaussian")} | arguments
-    return Case(per_key(unit, **given), lambda *_: {}, "weight" in arguments, over, unit_of)
+    return Case(per_key(privacy_unit, **given), lambda *_: {}, "weight" in arguments, over, unit_of)
 
 
 def own_window(start: float) -> float:
@@ -246,20 +246,20 @@ def weight_of(count: int, most: int) -> int:
 
 def votes_of(case: Case) -> Votes:
     """Return the votes of each place, and how many units cast them, record by record."""
-    unit, records = case.make()._declared.unit, accepted(case)
+    privacy_unit, records = case.make()._declared.privacy_unit, accepted(case)
     found, voters = Counter[Any](), Counter[Any]()
-    if isinstance(unit, Record):
+    if isinstance(privacy_unit, Record):
         for each in records:
-            if min(max(each.weight, unit.bounds.min_weight), unit.bounds.max_weight):
+            if min(max(each.weight, privacy_unit.bounds.min_weight), privacy_unit.bounds.max_weight):
                 found[each.place] += GRID
                 voters[each.place] += 1
     else:
-        bounds = unit.bounds
+        bounds = privacy_unit.bounds
         if isinstance(bounds, RecordBounds):
             bounds = NormBound(1, max_weight=1 << 31, signed=bounds.signed)
         for places in filter(None, net(records, bounds).values()):  # where an item does not net to 0
             for place in places:
-                found[place] += weight_of(len(places), unit.bounds.max_keys)
+                found[place] += weight_of(len(places), privacy_unit.bounds.max_keys)
                 voters[place] += 1
     return {place: (found[place], voters[place]) for place in found}
 
@@ -377,43 +377,45 @@ def test_sums_in_state_are_those_of_a_batch(name: str, merged: str, monkeypatch:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", [SIGNED, AutoNorm(max_weight=3, signed=True), ALL, None], ids=str)
-def test_plain_tuples_and_pairs_give_the_sums_over_the_records(unit: Any) -> None:
+@pytest.mark.parametrize("privacy_unit", [SIGNED, AutoNorm(max_weight=3, signed=True), ALL, None], ids=str)
+def test_plain_tuples_and_pairs_give_the_sums_over_the_records(privacy_unit: Any) -> None:
     """Pairs of a key and a tuple, read by position."""
     by_position: dict[str, Any] = {"item": lambda each: each[1], "weight": lambda each: each[2]}
-    owner = SINGLE if unit is None else PrivacyId(lambda each: each[0], unit)
-    transform = PrivateFrequencies(SPEC, PRIVACY, unit=owner, keys=PublicKeys([*KEYS, "absent"]), **by_position)
+    owner = SINGLE if privacy_unit is None else PrivacyId(lambda each: each[0], privacy_unit)
+    transform = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=owner, keys=PublicKeys([*KEYS, "absent"]), **by_position)
     pairs = [(each.key, (each.user, each.item, each.n)) for each, _ in VISITS]
     records = [
         Counted(user, key, item, n)
         for key, (user, item, n) in pairs
-        if key in KEYS and item is not None and (unit is None or user is not None)
+        if key in KEYS and item is not None and (privacy_unit is None or user is not None)
     ]
     found = dict(run(pairs, transform))
     (bounds,) = {released.privacy.bounds for released in found.values()}
-    if unit is None:
+    if privacy_unit is None:
         wanted = of_single(SINGLE, records)
     else:
-        wanted = under_records(ALL, records) if unit is ALL else under_norm(SPEC, bounds, 3, records)
+        wanted = under_records(ALL, records) if privacy_unit is ALL else under_norm(SPEC, bounds, 3, records)
     assert_sides({key: exact_of(released).side for key, released in found.items()}, wanted)
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", [ALL, IN_KEYS, Record(max_weight=2)], ids=["records", "norm", "single"])
-def test_plain_tuples_and_pairs_give_the_votes_of_the_units(unit: Any) -> None:
-    owner = unit if isinstance(unit, Record) else PrivacyId(lambda each: each[0], unit)
+@pytest.mark.parametrize("privacy_unit", [ALL, IN_KEYS, Record(max_weight=2)], ids=["records", "norm", "single"])
+def test_plain_tuples_and_pairs_give_the_votes_of_the_units(privacy_unit: Any) -> None:
+    owner = privacy_unit if isinstance(privacy_unit, Record) else PrivacyId(lambda each: each[0], privacy_unit)
     by_position: dict[str, Any] = {"item": lambda each: each[1], "weight": lambda each: each[2]}
-    transform = PrivateFrequencies(SPEC, PRIVACY, unit=owner, keys=KeySelection(1e-8, method="gaussian"), **by_position)
+    transform = PrivateFrequencies(
+        SPEC, PRIVACY, privacy_unit=owner, keys=KeySelection(1e-8, method="gaussian"), **by_position
+    )
     pairs = [(each.key, (each.user, each.item, each.n)) for each, _ in VISITS]
     found = run(pairs, ExactCounters(transform, read_votes))
-    case = voting(unit if isinstance(unit, Record) else by_id(unit), **WEIGHT)
+    case = voting(privacy_unit if isinstance(privacy_unit, Record) else by_id(privacy_unit), **WEIGHT)
     check_votes(case, [(None, *each) for each in found])
 
 
 @pytest.mark.parametrize("per_key", [False, True])
 def test_a_combine_fn_counts_records_as_units(per_key: bool) -> None:
     """Across a stage and fused; a bare CombineFn sees neither ids nor lists of keys."""
-    fn = PrivateSketchFn(SPEC, PRIVACY, unit=SINGLE, item="item", weight="n")
+    fn = PrivateSketchFn(SPEC, PRIVACY, privacy_unit=SINGLE, item="item", weight="n")
     visits = [(each.key, each) for each, _ in VISITS if each.key is not None]
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -438,7 +440,7 @@ def test_a_norm_is_chosen_from_one_bin_for_each_unit(name: str, monkeypatch: pyt
     case = CASES[name]
     monkeypatch.setattr(engine_run, "choose_norm", lambda counts, *_, **__: seen.append(counts.tolist()) or Fraction(2))
     seen_by_sink(lambda pipeline: placed(across_a_stage(pipeline, FORMS["objects"]), case=case))
-    bounds = case.make()._declared.unit.bounds.bound(1)
+    bounds = case.make()._declared.privacy_unit.bounds.bound(1)
     wanted = [0] * bin_count(bounds.max_weight)
     for places in net(accepted(case), bounds).values():
         wanted[max(each for each in range(64) if 1 << each <= squared_norm(SPEC, places))] += 1
@@ -465,7 +467,7 @@ def test_trees_and_pairs_of_windows_have_votes_too() -> None:
     transform = PrivateQuantiles(
         IntegerDomain(0, 100),
         PRIVACY,
-        unit=by_id(NormBound(5, max_keys=1)),
+        privacy_unit=by_id(NormBound(5, max_keys=1)),
         keys=KeySelection(1e-8, "key", method="gaussian"),
         item="item",
     )

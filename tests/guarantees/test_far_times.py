@@ -18,8 +18,8 @@ from beam_dpsketch.transforms import PrivateQuantiles
 from tests.helpers.pipelines import seen_by_sink
 
 NEAR, FAR = datetime.datetime(2021, 6, 1), datetime.datetime(9999, 12, 31)
-DOMAIN = {"type": "timestamp", "start": "2020-01-01", "end": "2025-01-01", "resolution": "1d"}
-BASE: dict[str, Any] = {"privacy": {"rho": 50}, "unit": "record", "item": "t"}
+DOMAIN = {"type": "timestamp", "start": "2020-01-01", "end": "2025-01-01", "step": "1d"}
+BASE: dict[str, Any] = {"privacy": {"rho": 50}, "privacy_unit": "record", "item": "t"}
 QUARTILES = ["2021-06-01", "2025-01-01"]
 """Those of equally many near and far times; noise would have to be 30 deviations to change them."""
 
@@ -53,7 +53,7 @@ def test_int96_of_a_file_does_not_wrap_around(tmp_path: Path) -> None:
 def test_int96_of_batches_does_not_wrap_around(tmp_path: Path) -> None:
     path = int96(tmp_path, FAR)
     domain = TimestampDomain(datetime.datetime(2020, 1, 1), datetime.datetime(2025, 1, 1), datetime.timedelta(1))
-    private = PrivateQuantiles(domain, PrivacySpec(rho=50), unit=Record(), item="t")
+    private = PrivateQuantiles(domain, PrivacySpec(rho=50), privacy_unit=Record(), item="t")
 
     def build(pipeline: beam.Pipeline) -> Any:
         return pipeline | rows.ReadParquetBatches(path=path, columns=["t"]) | private

@@ -39,13 +39,17 @@ FOOLISH = {
     "pure, huge epsilon": ({"epsilon": 11}, ["epsilon = 11 at delta = 0 gives little protection: an attacker who"]),
     "pure, careful": ({"epsilon": 1e-6}, ["epsilon = 1e-06 at delta = 0 is so small that answers are mostly noise"]),
 }
-SETTINGS = {"kind": "frequencies", "item": "page", "unit": {"privacy_id": "person", "records": {"max_per_key": 1}}}
+SETTINGS = {
+    "kind": "frequencies",
+    "item": "page",
+    "privacy_unit": {"privacy_id": "person", "records": {"max_records": 1}},
+}
 TABLE = pa.table({"page": ["a", "b"], "person": ["p", "q"]})
 
 
 def transform(privacy: dict[str, Any]) -> PrivateFrequencies:
     return PrivateFrequencies(
-        SketchSpec(), PrivacySpec(**privacy), unit=PrivacyId("person", RecordBounds(1)), item="page"
+        SketchSpec(), PrivacySpec(**privacy), privacy_unit=PrivacyId("person", RecordBounds(1)), item="page"
     )
 
 
@@ -79,17 +83,19 @@ def test_the_command_warns_before_it_spends(name: str, tmp_path: Path, monkeypat
 
 def test_whoever_knows_how_many_take_part_is_told_more() -> None:
     terms = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4, "noise": "gaussian"}}).terms
-    assert terms.foolish() == terms.foolish(9_000) == []
-    (words,) = terms.foolish(20_000)
+    assert terms.warnings() == terms.warnings(9_000) == []
+    (words,) = terms.warnings(20_000)
     assert "the number of people, which is about 5e-05" in words
     assert words.endswith("take much less, as 1e-06")
-    assert "answers are mostly noise" in terms.foolish(12)[0]
-    assert terms.foolish(-3.5) == terms.foolish(1)  # a noisy count of people can be anything
+    assert "answers are mostly noise" in terms.warnings(12)[0]
+    assert terms.warnings(-3.5) == terms.warnings(1)  # a noisy count of people can be anything
 
 
 def test_a_plan_counts_people_by_what_they_fill() -> None:
     declared = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4, "noise": "gaussian"}})
     assert "Warning" not in str(declared.plan(9_000))
     assert "Warning: delta = 0.0001 is more than 1 over the number of people" in str(declared.plan(20_000))
-    alone = PrivateFrequencies(SketchSpec(), PrivacySpec(epsilon=1, delta=1e-4, noise="gaussian"), unit=Record())
+    alone = PrivateFrequencies(
+        SketchSpec(), PrivacySpec(epsilon=1, delta=1e-4, noise="gaussian"), privacy_unit=Record()
+    )
     assert "the number of records" in alone.explain(20_000)

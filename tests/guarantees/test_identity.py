@@ -48,7 +48,7 @@ SETTINGS: dict[str, Any] = {
     "kind": "frequencies",
     "item": "item",
     "privacy": {"rho": 50},
-    "unit": {"privacy_id": "p", "records": {"max_per_key": 1}},
+    "privacy_unit": {"privacy_id": "p", "records": {"max_records": 1}},
     "spec": {"depth": 1, "width": 16},
 }
 
@@ -301,7 +301,13 @@ OPAQUE_TABLE = pa.table({"p": EIGHT, "item": ["x"] * 4})
 def test_eight_bytes_are_ids_and_keys_only_if_they_are_said_to_be(form: Any) -> None:
     """They may be addresses; any other width is a value."""
     made = OPAQUE_TABLE.set_column(0, "p", form(EIGHT))
-    keyed = {"kind": "frequencies", "item": "item", "privacy": {"rho": 600}, "unit": "record", "spec": {"width": 16}}
+    keyed = {
+        "kind": "frequencies",
+        "item": "item",
+        "privacy": {"rho": 600},
+        "privacy_unit": "record",
+        "spec": {"width": 16},
+    }
     for given, words in (
         (SETTINGS, "privacy_id='p'"),
         ({**keyed, "keys": {"assume_public": True, "field": "p"}}, "key='p'"),
@@ -310,7 +316,7 @@ def test_eight_bytes_are_ids_and_keys_only_if_they_are_said_to_be(form: Any) -> 
         for table in (made, made.to_pandas(types_mapper=pd.ArrowDtype)) if form is not pc.run_end_encode else (made,):
             with pytest.raises(TypeError, match=rf"{words} must hold .*fixed_size_binary\[8\].*; or set opaque_bytes"):
                 release_frame(table, given)
-    said = {"unit": {**SETTINGS["unit"], "opaque_bytes": True}}
+    said = {"privacy_unit": {**SETTINGS["privacy_unit"], "opaque_bytes": True}}
     assert counted_of({**SETTINGS, **said}, made) == 2
     assert len(release_frame(made, {**keyed, "keys": {"assume_public": True, "field": "p", "opaque_bytes": True}})) == 2
     listed = release_frame(made, {**keyed, "keys": {"public": [{"hex": b"12345678".hex()}], "field": "p"}})
@@ -329,8 +335,10 @@ def counted_of(settings: dict[str, Any], table: Any) -> int:
 def test_a_pipeline_refuses_eight_opaque_bytes_too(keys: Any) -> None:
     """As Polars hands over its objects: `DataFrame.to_arrow` of UUIDs."""
     bounds = RecordBounds(1) if keys is None else RecordBounds(1, max_keys=1)
-    unit = PrivacyId("p" if keys is None else "item", bounds)
-    private = PrivateFrequencies(SketchSpec(width=16), PrivacySpec(rho=1), unit=unit, item="item", keys=keys)
+    privacy_unit = PrivacyId("p" if keys is None else "item", bounds)
+    private = PrivateFrequencies(
+        SketchSpec(width=16), PrivacySpec(rho=1), privacy_unit=privacy_unit, item="item", keys=keys
+    )
     with (
         pytest.raises(Exception, match=r"='p' must hold .*fixed_size_binary\[8\].*; or set opaque_bytes"),
         beam.Pipeline(runner=FN_API) as pipeline,
@@ -340,8 +348,8 @@ def test_a_pipeline_refuses_eight_opaque_bytes_too(keys: Any) -> None:
 
 @pytest.mark.pipeline
 def test_a_pipeline_counts_eight_bytes_that_are_said_to_be_ids() -> None:
-    unit = PrivacyId("p", RecordBounds(1), opaque_bytes=True)
-    private = PrivateFrequencies(SketchSpec(width=16), PrivacySpec(rho=50), unit=unit, item="item")
+    privacy_unit = PrivacyId("p", RecordBounds(1), opaque_bytes=True)
+    private = PrivateFrequencies(SketchSpec(width=16), PrivacySpec(rho=50), privacy_unit=privacy_unit, item="item")
     (released,) = seen_by_sink(lambda pipeline: pipeline | beam.Create([OPAQUE_TABLE]) | private)
     assert round(released.estimate("x")) == 2
 
@@ -358,8 +366,8 @@ def test_a_pipeline_counts_eight_bytes_that_are_said_to_be_ids() -> None:
 )
 def test_ids_of_several_types_in_one_column_are_refused(ids: list[Any], held: str) -> None:
     """One person would have two ids, and twice the loss."""
-    unit = {"privacy_id": "p", "records": {"max_per_key": 1}}
-    settings = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "unit": unit}
+    privacy_unit = {"privacy_id": "p", "records": {"max_records": 1}}
+    settings = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "privacy_unit": privacy_unit}
     column = pd.Series(ids * 2, dtype=object)
     with pytest.raises(RefusalError, match=f"privacy_id=.p. holds {held}, so one person may have two ids: .*E618"):
         release_frame(pd.DataFrame({"p": column, "x": "a"}), settings)

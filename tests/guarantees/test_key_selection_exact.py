@@ -19,17 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    REPLACE_ONE,
-    NeighboringRelation,
-    NormBound,
-    PrivacySpec,
-    PrivacyUnit,
-    RecordBounds,
-    ReleaseTerms,
-    SketchSpec,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NormBound, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec
 from beam_dpsketch.exact.bounding import side_sums
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
@@ -38,7 +28,7 @@ from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.noise import keys as choosing
 from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.keys import KeyChoice, choose_keys
-from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
 from beam_dpsketch.privacy.noise.drawing import drawn_variance
 from beam_dpsketch.privacy.selection import SelectionRule
@@ -77,7 +67,9 @@ class Toy(NamedTuple):
 
     def votes(self, selection: SelectionRule, units: Units) -> tuple[Votes, ...]:
         """The votes and voters of each place."""
-        rows = [(unit, *self.places[bit]) for unit, mask in units for bit in range(3) if mask >> bit & 1]
+        rows = [
+            (privacy_unit, *self.places[bit]) for privacy_unit, mask in units for bit in range(3) if mask >> bit & 1
+        ]
         if not rows:
             return ((0, 0),) * 3
         table = pa.table(
@@ -112,9 +104,9 @@ class Mechanism:
         self.toy, self.relation, self.rho = toy, relation, float(rho)
         rule = SelectionRule(delta=DELTA, max_keys=toy.max_keys, share=Fraction(1, 2), min_units=min_units)
         terms = ReleaseTerms(
-            PrivacySpec(rho=2 * rho, relation=relation, side_counters=None),
+            PrivacySpec(rho=2 * rho, relation=relation, summary_counts=None),
             toy.bounds,
-            unit=PrivacyUnit.PRIVACY_ID,
+            privacy_unit=PrivacyUnit.PRIVACY_ID,
             window_count=toy.max_windows,
             selection=rule,
         )
@@ -232,8 +224,8 @@ def by_popularity(rule: SelectionRule, voters: np.ndarray, present: np.ndarray, 
     names = [name for name in codes if name != "unit"]
     places = list(zip(*(values[name].take(pa.array(codes[name])).to_pylist() for name in names), strict=True))
     votes = np.zeros(len(places), dtype=np.int64)
-    for unit in set(voters.tolist()):
-        own = [row for row in np.flatnonzero(voters == unit).tolist() if present[row]]
+    for privacy_unit in set(voters.tolist()):
+        own = [row for row in np.flatnonzero(voters == privacy_unit).tolist() if present[row]]
         chosen = sorted(own, key=lambda row: (-places.count(places[row]), places[row]))[: rule.max_keys]
         votes[chosen] = next((weight for size, weight in rule.classes if size >= len(chosen)), 0)
     return votes

@@ -24,7 +24,6 @@ from beam_dpsketch import (
     AutoNorm,
     BudgetExceededError,
     KeySelection,
-    NeighboringRelation,
     NormBound,
     PrivacyBudget,
     PrivacyId,
@@ -32,13 +31,14 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
-    ReleasedSketch,
     ReleaseTerms,
     TimeRange,
     release,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.budget import PrivacySpec as Spec
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.loss.composition import Loss, composed_delta, left_of_delta
 from beam_dpsketch.privacy.selection import SelectionRule
@@ -55,9 +55,11 @@ ROWS = [{"user": user, "key": key, "item": 1} for user in range(60) for key in "
 BY_ID = PrivacyId("user", RecordBounds(1, max_keys=4))
 
 
-def per_key(privacy: Any = None, unit: Any = BY_ID, delta: Any = DELTA, **settings: Any) -> Any:
+def per_key(privacy: Any = None, privacy_unit: Any = BY_ID, delta: Any = DELTA, **settings: Any) -> Any:
     arguments = {"keys": KeySelection(delta, "key"), "item": "item"} | settings
-    return PrivateFrequencies(SPEC, PrivacySpec(rho=1) if privacy is None else privacy, unit=unit, **arguments)
+    return PrivateFrequencies(
+        SPEC, PrivacySpec(rho=1) if privacy is None else privacy, privacy_unit=privacy_unit, **arguments
+    )
 
 
 # What is refused.
@@ -66,19 +68,21 @@ def per_key(privacy: Any = None, unit: Any = BY_ID, delta: Any = DELTA, **settin
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: per_key(unit=Record(max_weight=2, signed=True)), "signed must not be set where KeySelection"),
-        (lambda: per_key(unit=PrivacyId("user", NormBound(5))), "max_keys must be given with KeySelection"),
-        (lambda: per_key(unit=PrivacyId("user", AutoNorm())), "max_keys must be given with KeySelection"),
+        (lambda: per_key(privacy_unit=Record(max_weight=2, signed=True)), "signed must not be set where KeySelection"),
+        (lambda: per_key(privacy_unit=PrivacyId("user", NormBound(5))), "max_keys must be given with KeySelection"),
+        (lambda: per_key(privacy_unit=PrivacyId("user", AutoNorm())), "max_keys must be given with KeySelection"),
         (
-            lambda: per_key(unit=PrivacyId("user", NormBound(5, max_keys=2)), keys=PublicKeys(["a"], "key")),
+            lambda: per_key(privacy_unit=PrivacyId("user", NormBound(5, max_keys=2)), keys=PublicKeys(["a"], "key")),
             "max_keys must be left out without KeySelection",
         ),
         (
-            lambda: per_key(unit=PrivacyId("user", NormBound(5, max_keys=2)), keys=AssumePublicKeys("key")),
+            lambda: per_key(privacy_unit=PrivacyId("user", NormBound(5, max_keys=2)), keys=AssumePublicKeys("key")),
             "max_keys must be left out without KeySelection",
         ),
         (
-            lambda: PrivateFrequencies(SPEC, PrivacySpec(rho=1), unit=PrivacyId("user", NormBound(5, max_keys=2))),
+            lambda: PrivateFrequencies(
+                SPEC, PrivacySpec(rho=1), privacy_unit=PrivacyId("user", NormBound(5, max_keys=2))
+            ),
             "max_keys must be left out without KeySelection",
         ),
         (lambda: per_key(delta=1e-6), "delta must be above 1e-06, the delta of KeySelection"),
@@ -201,9 +205,11 @@ def test_a_budget_pays_for_keys_once_for_each_transform() -> None:
     _ = rows | "second" >> per_key(budget.spend(rho=0.25))
     assert budget.remaining.keys_delta == 0
     third = per_key(budget.spend(rho=0.25))
-    with pytest.raises(BudgetExceededError, match=r"delta=1e-10 of KeySelection or Groups exceeds the 0 that is left"):
+    with pytest.raises(
+        BudgetExceededError, match=r"delta=1e-10 of KeySelection or Thresholding exceeds the 0 that is left"
+    ):
         _ = rows | "third" >> third
-    _ = rows | "public" >> per_key(budget.spend(rho=0.25), unit=Record(), keys=PublicKeys(["a"], "key"))
+    _ = rows | "public" >> per_key(budget.spend(rho=0.25), privacy_unit=Record(), keys=PublicKeys(["a"], "key"))
 
 
 def test_a_budget_without_delta_for_keys_pays_for_none() -> None:
@@ -283,10 +289,10 @@ def shown(error: BaseException | None) -> str:
 def test_logs_and_errors_show_no_votes(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = logging.getLogger("beam_dpsketch")
     with caplog.at_level(logging.DEBUG, logger=ours.name):
-        assert [key for key, _ in run(MANY, per_key(unit=Record()))] == ["popular"]
+        assert [key for key, _ in run(MANY, per_key(privacy_unit=Record()))] == ["popular"]
         monkeypatch.setattr("beam_dpsketch.noise.run.release_parts", failing)
         with pytest.raises(Exception, match="a disk is full") as raised:
-            run(MANY, per_key(unit=Record()))
+            run(MANY, per_key(privacy_unit=Record()))
     assert not MARKS.search(shown(raised.value))
     assert not MARKS.search(
         "".join(record.getMessage() for record in caplog.records if record.name.startswith(ours.name))
@@ -300,15 +306,15 @@ def hidden(accumulator: Any) -> list[Any]:
 
 
 def test_representations_show_no_votes() -> None:
-    ((_, (votes, *words)),) = run(MANY, ExactCounters(per_key(unit=Record()), hidden))
+    ((_, (votes, *words)),) = run(MANY, ExactCounters(per_key(privacy_unit=Record()), hidden))
     assert votes == [UNITS * 48, UNITS]
-    transform = per_key(unit=Record())
+    transform = per_key(privacy_unit=Record())
     choice = transform._declared.resolved.calibrated.choice
     assert not MARKS.search(" ".join([*words, repr(choice), str(transform.display_data())]))
 
 
 def test_a_second_firing_shows_no_votes_and_decides_nothing() -> None:
-    transform = per_key(unit=Record())
+    transform = per_key(privacy_unit=Record())
     once = ReleaseOnce(transform._declared.resolved.calibrated)
     pane = beam.utils.windowed_value.PaneInfo(False, False, beam.utils.windowed_value.PaneInfoTiming.ON_TIME, 1, 0)
     with pytest.raises(Exception, match="fired") as raised:

@@ -16,7 +16,6 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AutoNorm,
     BudgetExceededError,
-    Groups,
     Horizon,
     IntegerDomain,
     ItemFrequencies,
@@ -29,12 +28,13 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
-    ReleasedSketch,
     ReleaseSpec,
     SketchSpec,
     TextDomain,
+    Thresholding,
     release_frame,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from tests.helpers.keyed_units import in_keys
@@ -47,12 +47,12 @@ IN_KEYS = in_keys(PERSON, "key")
 ROWS = [{"person": f"p{number}", "item": number % 7, "key": "xy"[number % 2]} for number in range(500)]
 
 
-def declared(counted: Any, privacy: PrivacySpec, unit: Any = None, **others: Any) -> ReleaseSpec:
-    return ReleaseSpec(ItemFrequencies(counted), privacy, unit or Record(), "item", **others)
+def declared(counted: Any, privacy: PrivacySpec, privacy_unit: Any = None, **others: Any) -> ReleaseSpec:
+    return ReleaseSpec(ItemFrequencies(counted), privacy, privacy_unit or Record(), "item", **others)
 
 
-def half_width(counted: Any, privacy: PrivacySpec, unit: Any) -> float:
-    return float(declared(counted, privacy, unit).plan().half_width)
+def half_width(counted: Any, privacy: PrivacySpec, privacy_unit: Any) -> float:
+    return float(declared(counted, privacy, privacy_unit).plan().half_width)
 
 
 # Which noise
@@ -62,10 +62,10 @@ def half_width(counted: Any, privacy: PrivacySpec, unit: Any) -> float:
 @pytest.mark.parametrize("keys", [1, 2, 4, 8, 16, 64])
 @pytest.mark.parametrize("counted", [LISTED, SKETCH], ids=lambda spec: spec.kind)
 def test_the_noise_with_the_narrower_intervals_is_taken(counted: Any, keys: int, epsilon: float) -> None:
-    unit = PrivacyId("person", RecordBounds(2, max_keys=keys))
+    privacy_unit = PrivacyId("person", RecordBounds(2, max_keys=keys))
     others = {"keys": PublicKeys(range(64), "key")}
     plans = {
-        noise: declared(counted, PrivacySpec(epsilon=epsilon, delta=1e-6, noise=noise), unit, **others).plan()
+        noise: declared(counted, PrivacySpec(epsilon=epsilon, delta=1e-6, noise=noise), privacy_unit, **others).plan()
         for noise in ("gaussian", "laplace", None)
     }
     least = min(plans["gaussian"].half_width, plans["laplace"].half_width)
@@ -80,47 +80,51 @@ def test_each_noise_is_taken_somewhere() -> None:
     assert declared(LISTED, BOTH, many, keys=keys).terms.noise is Noise.GAUSSIAN
     assert declared(LISTED, PrivacySpec(rho=1), few, keys=keys).terms.noise is Noise.GAUSSIAN
     assert declared(LISTED, BOTH, PrivacyId("person", NormBound(5))).terms.noise is Noise.GAUSSIAN
-    assert declared(LISTED, BOTH, PrivacyId("person", NormBound(5, order=1))).terms.noise is Noise.LAPLACE
+    assert declared(LISTED, BOTH, PrivacyId("person", NormBound(5, norm="l1"))).terms.noise is Noise.LAPLACE
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a tree": (
-        lambda: PrivateQuantiles(IntegerDomain(0, 999), PURE, unit=Record(), item="item").explain(),
+        lambda: PrivateQuantiles(IntegerDomain(0, 999), PURE, privacy_unit=Record(), item="item").explain(),
         "delta must be given next to epsilon, .* ranks and searches read many counters at once",
     ),
     "text": (
-        lambda: PrivateTopK(TextDomain(4), PURE, k=2, unit=Record()).explain(),
-        "delta must be given next to epsilon where KeySelection, Groups or text decide",
+        lambda: PrivateTopK(TextDomain(4), PURE, k=2, privacy_unit=Record()).explain(),
+        "delta must be given next to epsilon where KeySelection, Thresholding or text decide",
     ),
     "rows over time": (
-        lambda: PrivateFrequencies(SKETCH, PURE, unit=Record(), windows=Horizon(0, 60, 4)).explain(),
+        lambda: PrivateFrequencies(SKETCH, PURE, privacy_unit=Record(), windows=Horizon(0, 60, 4)).explain(),
         "delta must be given next to epsilon, .* rows over time",
     ),
     "chosen keys": (
-        lambda: PrivateFrequencies(SKETCH, PURE, unit=IN_KEYS, keys=KeySelection(1e-8, "key"), item="item").explain(),
-        "delta must be given next to epsilon where KeySelection, Groups or text decide",
+        lambda: PrivateFrequencies(
+            SKETCH, PURE, privacy_unit=IN_KEYS, keys=KeySelection(1e-8, "key"), item="item"
+        ).explain(),
+        "delta must be given next to epsilon where KeySelection, Thresholding or text decide",
     ),
     "chosen keys, with a delta": (
         lambda: PrivateFrequencies(
             SKETCH,
             PrivacySpec(epsilon=1, delta=1e-6, noise="laplace"),
-            unit=IN_KEYS,
+            privacy_unit=IN_KEYS,
             keys=KeySelection(1e-8, "key"),
             item="item",
         ).explain(),
         "the data choose the keys",
     ),
     "groups": (
-        lambda: PrivateTopK(TextDomain(4), PURE, k=2, unit=IN_KEYS, item="item", method=Groups(1e-8)).explain(),
-        "delta must be given next to epsilon where KeySelection, Groups or text decide",
+        lambda: PrivateTopK(
+            TextDomain(4), PURE, k=2, privacy_unit=IN_KEYS, item="item", method=Thresholding(1e-8)
+        ).explain(),
+        "delta must be given next to epsilon where KeySelection, Thresholding or text decide",
     ),
-    "a norm of order 2": (
-        lambda: PrivateFrequencies(SKETCH, PURE, unit=PrivacyId("person", NormBound(5)), item="item").explain(),
-        r"delta is missing. A norm of order 2 uses Gaussian noise.* NormBound\(20, order=1\)",
+    "an L2 norm": (
+        lambda: PrivateFrequencies(SKETCH, PURE, privacy_unit=PrivacyId("person", NormBound(5)), item="item").explain(),
+        r'delta is missing. An L2 norm uses Gaussian noise.* NormBound\(20, norm="l1"\)',
     ),
-    "a chosen norm of order 2": (
-        lambda: PrivateFrequencies(SKETCH, PURE, unit=PrivacyId("person", AutoNorm()), item="item").explain(),
-        "delta is missing. A norm of order 2 uses Gaussian noise",
+    "a chosen L2 norm": (
+        lambda: PrivateFrequencies(SKETCH, PURE, privacy_unit=PrivacyId("person", AutoNorm()), item="item").explain(),
+        "delta is missing. An L2 norm uses Gaussian noise",
     ),
 }
 
@@ -138,11 +142,13 @@ def test_a_pure_promise_is_refused_where_there_is_gaussian_noise_alone(name: str
 @pytest.mark.pipeline
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
-@pytest.mark.parametrize("bounds", [RecordBounds(2), NormBound(3, order=1), AutoNorm(order=1)], ids=repr)
+@pytest.mark.parametrize("bounds", [RecordBounds(2), NormBound(3, norm="l1"), AutoNorm(norm="l1")], ids=repr)
 def test_a_pipeline_releases_with_laplace_noise(bounds: Any, relation: Any) -> None:
     privacy = PrivacySpec(epsilon=9, relation=relation)
     keys = PublicKeys(["x", "y"], "key")
-    ways = PrivateFrequencies(LISTED, privacy, unit=in_keys(PrivacyId("person", bounds), keys), keys=keys, item="item")
+    ways = PrivateFrequencies(
+        LISTED, privacy, privacy_unit=in_keys(PrivacyId("person", bounds), keys), keys=keys, item="item"
+    )
     released = dict(run(ROWS, beam.Map(lambda row: beam.Row(**row)) | ways))
     for key, release in released.items():
         assert release.privacy.noise is Noise.LAPLACE
@@ -176,7 +182,7 @@ def test_sums_with_a_gaussian_add_the_pure_epsilon() -> None:
 def test_the_event_of_an_accountant_covers_the_release() -> None:
     released = release_frame(pa.Table.from_pylist(ROWS), declared(LISTED, PURE))
     assert released.privacy.to_dp_event() == dp_accounting.ZCDpEvent(rho=0.5)
-    assert released.privacy.epsilon(1e-12) == released.privacy.shown_epsilon == 1
+    assert released.privacy.epsilon(1e-12) == released.privacy.reported_epsilon == 1
     assert released.privacy.as_dict()["delta"] == 0
 
 
@@ -194,5 +200,7 @@ def test_budgets_of_epsilon_are_shared_out_linearly() -> None:
     parts = PrivacyBudget(epsilon=1, delta=1e-6).split(2)
     assert {declared(LISTED, part).terms.noise for part in parts} == {Noise.GAUSSIAN}
     with_delta = PrivacyBudget(epsilon=1, delta=1e-6, noise="laplace", keys_delta=1e-7)
-    groups = PrivateTopK(TextDomain(4), with_delta.spend(share=1), k=2, unit=IN_KEYS, item="item", method=Groups(1e-7))
+    groups = PrivateTopK(
+        TextDomain(4), with_delta.spend(share=1), k=2, privacy_unit=IN_KEYS, item="item", method=Thresholding(1e-7)
+    )
     assert "a discrete Laplace with scale = " in groups.explain()

@@ -33,7 +33,7 @@ from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
 
 WEIGHT = 1000  # noise has a sigma below 50, and exceeds half of this with a probability below 1e-22
 VISIT = {"user": "u", "item": "a", "weight": WEIGHT, "key": "k"}
-SPEC, PRIVACY = ListedItems(["a"]), PrivacySpec(rho=1000, side_counters=None)
+SPEC, PRIVACY = ListedItems(["a"]), PrivacySpec(rho=1000, summary_counts=None)
 BOUNDS = RecordBounds(1, max_weight=WEIGHT)
 COLUMNS: dict[str, Any] = {"item": "item", "weight": "weight"}
 KEYS = AssumePublicKeys("key")
@@ -56,11 +56,13 @@ CASES = [
 ]
 
 
-def released(unit: str, which: str, over_time: bool) -> list[Any]:
+def released(privacy_unit: str, which: str, over_time: bool) -> list[Any]:
     """Return all releases of one visit in time, and one at the end of its window."""
     keys = {"keys": KEYS} if which == "PerKey" else {}
     windows: Any = HORIZON if over_time else None
-    transform = PrivateFrequencies(SPEC, PRIVACY, unit=UNITS[unit], windows=windows, **COLUMNS, **keys).check([VISIT])
+    transform = PrivateFrequencies(
+        SPEC, PRIVACY, privacy_unit=UNITS[privacy_unit], windows=windows, **COLUMNS, **keys
+    ).check([VISIT])
     source = Stream().advance_watermark_to(0).add_elements([TimestampedValue(VISIT, 10)]).advance_watermark_to(60)
     source = source.add_elements([TimestampedValue(VISIT, 20)]).advance_watermark_to_infinity()
 
@@ -72,9 +74,9 @@ def released(unit: str, which: str, over_time: bool) -> list[Any]:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize(("unit", "which", "over_time"), CASES)
-def test_a_late_record_is_dropped(unit: str, which: str, over_time: bool) -> None:
-    found = released(unit, which, over_time)
+@pytest.mark.parametrize(("privacy_unit", "which", "over_time"), CASES)
+def test_a_late_record_is_dropped(privacy_unit: str, which: str, over_time: bool) -> None:
+    found = released(privacy_unit, which, over_time)
     if over_time:
         assert len(found) == 2
         answer = SketchTimeline(found, HORIZON).between(0, 0)

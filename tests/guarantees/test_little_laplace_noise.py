@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
-    Groups,
     IntegerDomain,
     ItemFrequencies,
     KeySelection,
@@ -23,13 +22,14 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseSpec,
     SketchSpec,
+    Thresholding,
     TimeRange,
     release_frame,
 )
 from beam_dpsketch.answers.estimators.comparing import ReleasedTable, second_moment
 from beam_dpsketch.answers.estimators.presence import exceeds_noise
 from beam_dpsketch.answers.notes import Basis
-from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.noise import discrete_laplace
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -78,7 +78,7 @@ def test_intervals_of_distances_and_products_hold_often_enough(epsilon: int) -> 
     Taken as those of a Gaussian, 61 % of the distances held at epsilon 6.
     """
     table, runs = pa.table({"item": [i for i in range(50) for _ in range(20)]}), 2000
-    privacy = PrivacySpec(epsilon=epsilon, side_counters=None)
+    privacy = PrivacySpec(epsilon=epsilon, summary_counts=None)
     declared = ReleaseSpec(LISTED, privacy, Record(), item="item")
     released = [release_frame(table, declared) for _ in range(runs)]
     pairs = [*zip(released, released[1:] + released[:1], strict=True)]
@@ -114,7 +114,7 @@ def test_answers_within_the_tail_of_a_laplace_are_within_the_noise() -> None:
 def test_a_plan_of_groups_says_the_least_count_that_is_likely(epsilon: Fraction) -> None:
     """P[count + noise >= threshold] is 99 % or more from it on, and less below; at the threshold, 1/2 or more."""
     privacy = PrivacySpec(epsilon=epsilon, delta=1e-6, noise="laplace")
-    count = GroupedCounts(IntegerDomain(0, 9), 3, Groups(1e-7))
+    count = ThresholdedCounts(IntegerDomain(0, 9), 3, Thresholding(1e-7))
     note = ReleaseSpec(count, privacy, PrivacyId("p", RecordBounds(1, max_keys=1)), item="item").plan().items
     q = mpmath.exp(-mpmath.mpf(epsilon.numerator) / epsilon.denominator)
 
@@ -134,7 +134,7 @@ def test_a_run_in_windows_has_the_noise_that_the_plan_says() -> None:
     in_windows = declared.terms_of_each(in_windows=True, overlapping=60)
     assert (in_windows.noise, in_windows.loss) == (Noise.LAPLACE, Loss.of_pure(Fraction(2)))
     assert in_windows.window_count == 60
-    groups = GroupedCounts(IntegerDomain(0, 9), 3, Groups(1e-7))
+    groups = ThresholdedCounts(IntegerDomain(0, 9), 3, Thresholding(1e-7))
     declared = ReleaseSpec(groups, PrivacySpec(epsilon=2, delta=1e-6), Record(), item="item")
     assert declared.terms_of_each(in_windows=True, overlapping=60).noise is declared.terms.noise
 
@@ -143,7 +143,7 @@ def test_what_is_shown_of_an_open_noise_is_what_is_spent() -> None:
     privacy = PrivacySpec(epsilon=2, delta=1e-6)
     assert repr(privacy) == "<PrivacySpec of epsilon = 2 at delta = 1e-06, ADD_OR_REMOVE_ONE>"
     shown = [
-        PrivateFrequencies(spec, privacy, unit=PrivacyId("p", RecordBounds(9)), item="item").display_data()
+        PrivateFrequencies(spec, privacy, privacy_unit=PrivacyId("p", RecordBounds(9)), item="item").display_data()
         for spec in (ListedItems(range(9)), SketchSpec(depth=30, width=64))
     ]
     assert [("rho" in each, each.get("epsilon")) for each in shown] == [(False, 2.0), (True, None)]
@@ -163,8 +163,8 @@ def test_a_pure_epsilon_is_asked_at_its_own_delta() -> None:
 
 def test_a_list_takes_gaussian_noise_where_a_table_would_be_too_long() -> None:
     def listed(**method: Any) -> SelectKeys:
-        unit, privacy = PrivacyId("p", RecordBounds(1, max_keys=1)), PrivacySpec(epsilon=1e-4, delta=1e-6)
-        return SelectKeys(privacy, unit=unit, keys=KeySelection(1e-8, "key", **method))
+        privacy_unit, privacy = PrivacyId("p", RecordBounds(1, max_keys=1)), PrivacySpec(epsilon=1e-4, delta=1e-6)
+        return SelectKeys(privacy, privacy_unit=privacy_unit, keys=KeySelection(1e-8, "key", **method))
 
     assert listed().choice.note == listed(method="gaussian").choice.note
     with pytest.raises(ValueError, match=r"epsilon is too small, with this delta, for a choice of keys.*dpsketch-E312"):
@@ -172,7 +172,7 @@ def test_a_list_takes_gaussian_noise_where_a_table_would_be_too_long() -> None:
 
 
 def test_a_combination_of_different_choices_speaks_of_items_too() -> None:
-    count = GroupedCounts(IntegerDomain(0, 9), 3, Groups(1e-7))
+    count = ThresholdedCounts(IntegerDomain(0, 9), 3, Thresholding(1e-7))
     table = pa.table({"item": [1] * 999})
     one, other = (
         release_frame(table, ReleaseSpec(count, PrivacySpec(epsilon=2, delta=1e-6, noise=noise), Record(), item="item"))

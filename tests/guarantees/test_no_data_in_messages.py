@@ -12,19 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import (
-    CountMin,
-    CountSketch,
-    NormBound,
-    PrivacySpec,
-    PrivacyUnit,
-    RecordBounds,
-    ReleasedSketch,
-    ReleaseTerms,
-    SketchSpec,
-    release,
-)
+from beam_dpsketch import CountMin, CountSketch, NormBound, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.encodings import decode, encode
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from tests.helpers import by_hand, strategies
 from tests.helpers.raw import raw_of
 
@@ -168,9 +159,9 @@ def test_refused_releases_show_no_counter(kind):
     _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(rho=1))))
     _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(rho=10**9), RecordBounds(1))))
     _check_refused(lambda: release(raw, ReleaseTerms(1.0)))
-    norm = ReleaseTerms(PrivacySpec(rho=1), NormBound(1, max_weight=1 << 31), unit=PrivacyUnit.PRIVACY_ID)
+    norm = ReleaseTerms(PrivacySpec(rho=1), NormBound(1, max_weight=1 << 31), privacy_unit=PrivacyUnit.PRIVACY_ID)
     assert "raw must hold weights" in _check_refused(lambda: release(raw, norm))
-    bare = ReleaseTerms(PrivacySpec(rho=1), NormBound(1), unit=PrivacyUnit.PRIVACY_ID)
+    bare = ReleaseTerms(PrivacySpec(rho=1), NormBound(1), privacy_unit=PrivacyUnit.PRIVACY_ID)
     assert "max_weight" in _check_refused(lambda: release(raw.in_units_of(16), bare))
     _check(repr(release(raw, norm)) + str(release(raw, norm).privacy))
 

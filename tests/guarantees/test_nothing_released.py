@@ -15,7 +15,6 @@ import pytest
 
 from beam_dpsketch import (
     AssumePublicKeys,
-    Groups,
     KeySelection,
     NormBound,
     PrivacyId,
@@ -24,6 +23,7 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
     TextDomain,
+    Thresholding,
     read_releases,
     release_frame,
 )
@@ -41,12 +41,24 @@ FEW = [{"person": f"p{n}", "key": f"k{n}", "item": "x"} for n in range(3)]  # a 
 CROWD = [{"person": f"p{n}", "key": "many", "item": "x"} for n in range(2000)]  # and missed with less than 1e-50
 BY_RECORDS = PrivacyId("person", RecordBounds(1, max_keys=1))
 MADE: dict[str, Callable[[], Any]] = {
-    "records": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=KeySelection(LOST, "key")),
+    "records": lambda: PrivateFrequencies(
+        SPEC, PRIVACY, privacy_unit=BY_RECORDS, item="item", keys=KeySelection(LOST, "key")
+    ),
     "norm": lambda: PrivateFrequencies(
-        SPEC, PRIVACY, unit=PrivacyId("person", NormBound(1, max_keys=1)), item="item", keys=KeySelection(LOST, "key")
+        SPEC,
+        PRIVACY,
+        privacy_unit=PrivacyId("person", NormBound(1, max_keys=1)),
+        item="item",
+        keys=KeySelection(LOST, "key"),
     ),
     "groups": lambda: PrivateTopK(
-        TextDomain(3), PRIVACY, k=2, unit=BY_RECORDS, item="item", keys=AssumePublicKeys("key"), method=Groups(LOST)
+        TextDomain(3),
+        PRIVACY,
+        k=2,
+        privacy_unit=BY_RECORDS,
+        item="item",
+        keys=AssumePublicKeys("key"),
+        method=Thresholding(LOST),
     ),
 }
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret("DPSKETCH_TEST_SECRET")}
@@ -103,8 +115,8 @@ def test_files_say_what_was_spent_with_keys_and_without(name: str, keyed: bool, 
 
 @pytest.mark.pipeline
 def test_nothing_is_added_where_keys_are_public(tmp_path: Path) -> None:
-    listed = PrivateFrequencies(SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=PublicKeys(["k0"], "key"))
-    assumed = PrivateFrequencies(SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=AssumePublicKeys("key"))
+    listed = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=BY_RECORDS, item="item", keys=PublicKeys(["k0"], "key"))
+    assumed = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=BY_RECORDS, item="item", keys=AssumePublicKeys("key"))
     write(listed, FEW, tmp_path / "listed" / "part")
     write(assumed, FEW[:1], tmp_path / "assumed" / "part")
     for name in ("listed", "assumed"):
@@ -123,7 +135,7 @@ SETTINGS: dict[str, Any] = {
     "kind": "frequencies",
     "item": "item",
     "privacy": {"epsilon": 8, "delta": 1e-6},
-    "unit": {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}},
+    "privacy_unit": {"privacy_id": "person", "records": {"max_records": 1, "max_keys": 1}},
     "keys": {"select": {"delta": 1e-10}, "field": "key"},
 }
 

@@ -31,7 +31,7 @@ def transform(*, release_id: str | None = None) -> Any:
     privacy = PrivacySpec(rho=1, delta=0.5)
     keys = KeySelection(DELTA, "key", share=Fraction(1, 20))
     made = PrivateFrequencies(
-        LISTED, privacy, unit=PrivacyId("user", RecordBounds(1, max_keys=1)), keys=keys, item="item"
+        LISTED, privacy, privacy_unit=PrivacyId("user", RecordBounds(1, max_keys=1)), keys=keys, item="item"
     )
     if release_id is None:
         return made

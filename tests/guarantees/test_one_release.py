@@ -18,14 +18,13 @@ from beam_dpsketch import (
     CountSketch,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     PublicKeys,
     Record,
     RecordBounds,
-    ReleasedSketch,
     ReleaseTerms,
     SketchSpec,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.bounding.bounded import MergeTables
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
 from beam_dpsketch.exact.reading.items import SketchInput
@@ -34,6 +33,7 @@ from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.exact.sketches.spec import FLAT_KINDS
 from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.outputs import each_release
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardRecords, ShardWindowedRecords
@@ -73,14 +73,14 @@ def released_ids(outputs: list[Any]) -> dict[Any, set[bytes]]:
 
 
 def per_key() -> beam.PTransform:
-    return PrivateFrequencies(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b", "c"]))
+    return PrivateFrequencies(WIDE, PRIVACY, privacy_unit=Record(), keys=PublicKeys(["a", "b", "c"]))
 
 
 def test_a_sink_sees_one_release_per_key_of_replayed_bundles() -> None:
     pairs = [("a", "x"), ("b", "x"), ("a", "y")]
     seen = released_ids(run(pairs, per_key(), REPLAYED))
     assert {key: len(releases) for key, releases in seen.items()} == {"a": 1, "b": 1, "c": 1}
-    globally = PrivateFrequencies(WIDE, PRIVACY, unit=PrivacyId(lambda word: word, RecordBounds(1)))
+    globally = PrivateFrequencies(WIDE, PRIVACY, privacy_unit=PrivacyId(lambda word: word, RecordBounds(1)))
     assert len(released_ids(run(["x", "y"], globally, REPLAYED))[None]) == 1
 
 
@@ -91,8 +91,8 @@ def test_without_the_reshuffle_a_sink_sees_several_releases() -> None:
 
 def test_empty_input_and_every_public_key_give_one_release() -> None:
     for transform in (
-        PrivateFrequencies(WIDE, PRIVACY, unit=Record()),
-        PrivateFrequencies(WIDE, PRIVACY, unit=PrivacyId("user", RecordBounds(1))),
+        PrivateFrequencies(WIDE, PRIVACY, privacy_unit=Record()),
+        PrivateFrequencies(WIDE, PRIVACY, privacy_unit=PrivacyId("user", RecordBounds(1))),
     ):
         (released,) = run([], transform)
         assert isinstance(released, ReleasedSketch)
@@ -107,7 +107,7 @@ def test_forty_keys_on_two_processes_have_noise_of_their_own(importable_in_worke
     keys = [f"key {i}" for i in range(40)]
     outputs = run(
         [(key, "x") for key in keys],
-        PrivateFrequencies(WIDE, PRIVACY, unit=Record(), keys=AssumePublicKeys()),
+        PrivateFrequencies(WIDE, PRIVACY, privacy_unit=Record(), keys=AssumePublicKeys()),
         "--direct_running_mode=multi_processing",
         "--direct_num_workers=2",
     )
@@ -157,7 +157,7 @@ def test_fan_out_and_plain_combining_draw_noise_of_their_own() -> None:
     first, second = seen_by_sink(build)
     assert not np.array_equal(first.counters, second.counters)
     assert first.privacy.release_ids != second.privacy.release_ids
-    assert first.privacy.unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
+    assert first.privacy.privacy_unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
 
 
 @pytest.mark.parametrize("kind", FLAT_KINDS)
@@ -187,8 +187,8 @@ SHIPPED = [
     SumBundle(RawSketchFn(INPUT, Selectors()), per_key=True),
     MergeInState(MergeSums(INPUT)),
     MergeInState(MergeTables(BOUND)),
-    PrivateFrequencies(WIDE, PRIVACY, unit=Record()),
-    PrivateFrequencies(WIDE, PRIVACY, unit=Record(), keys=PublicKeys([1])),
+    PrivateFrequencies(WIDE, PRIVACY, privacy_unit=Record()),
+    PrivateFrequencies(WIDE, PRIVACY, privacy_unit=Record(), keys=PublicKeys([1])),
     BoundContributions(PrivacyId("user", RecordBounds(1))),
 ]
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)

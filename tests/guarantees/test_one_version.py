@@ -22,19 +22,19 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_dpsketch import (
     AutoNorm,
-    Groups,
     Horizon,
     KeySelection,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
     RecordBounds,
-    ReleasedSketch,
     SketchSpec,
     TextDomain,
-    TimelineRow,
+    Thresholding,
     TimeRange,
 )
+from beam_dpsketch.answers.over_time import TimelineRow
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.statement.release_id import RUN_BYTES
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK, SelectKeys
 from tests.helpers.pipelines import FN_API, Sink
@@ -57,16 +57,16 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], bool]] = {
         lambda: PrivateFrequencies(
             SPEC,
             PrivacySpec(rho=Fraction(1, 10**4)),
-            unit=WEEK,
+            privacy_unit=WEEK,
             keys=PublicKeys(["k1", "k29", "none"], "key"),
             item="item",
             windows=TimeRange(0, 40),
         ),
         True,
     ),
-    "chosen keys": (lambda: PrivateFrequencies(SPEC, PRIVACY, unit=ALONE, keys=SELECTION, item="item"), False),
+    "chosen keys": (lambda: PrivateFrequencies(SPEC, PRIVACY, privacy_unit=ALONE, keys=SELECTION, item="item"), False),
     "chosen keys over time": (
-        lambda: PrivateFrequencies(SPEC, PRIVACY, windows=HORIZON, unit=UNIT, keys=SELECTION, item="item"),
+        lambda: PrivateFrequencies(SPEC, PRIVACY, windows=HORIZON, privacy_unit=UNIT, keys=SELECTION, item="item"),
         False,
     ),
     "grouped counts": (
@@ -74,15 +74,15 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], bool]] = {
             TextDomain(4),
             PrivacySpec(rho=1, delta=0.5),
             k=9,
-            unit=UNIT,
+            privacy_unit=UNIT,
             keys=PublicKeys(["k1", "k29", "none"], "key"),
             item="item",
-            method=Groups(0.1),
+            method=Thresholding(0.1),
             windows=TimeRange(0, 40),
         ),
         True,
     ),
-    "list of keys": (lambda: SelectKeys(PRIVACY, unit=ALONE, keys=SELECTION), False),
+    "list of keys": (lambda: SelectKeys(PRIVACY, privacy_unit=ALONE, keys=SELECTION), False),
 }
 
 

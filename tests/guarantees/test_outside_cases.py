@@ -36,12 +36,10 @@ from scipy import stats
 
 from beam_dpsketch import (
     ItemFrequencies,
-    ListedHistogram,
     ListedItems,
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     Record,
     RecordBounds,
     ReleaseSpec,
@@ -49,7 +47,9 @@ from beam_dpsketch import (
     release,
     release_frame,
 )
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from beam_dpsketch.noise import calibration
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from tests.helpers import laws, noise
 
 MILLION = 10**6
@@ -170,7 +170,7 @@ def outputs(case: OutsideCase) -> Outputs:
 def counts(case: OutsideCase) -> Outputs:
     """Release counts, without and with what one unit adds at most to one of its partitions, by their squares."""
     bounds, privacy = RecordBounds(1, max_keys=case.partitions, max_weight=1), privacy_of(case)
-    terms, items = ReleaseTerms(privacy, bounds, unit=PrivacyUnit.PRIVACY_ID), np.arange(MILLION)
+    terms, items = ReleaseTerms(privacy, bounds, privacy_unit=PrivacyUnit.PRIVACY_ID), np.arange(MILLION)
     found, common = [], sum(case.counts)
     for added in (0, math.isqrt(case.partitions)):
         raw = ListedHistogram(one_million_items()).accumulate(items, np.full(MILLION, common + added))
@@ -182,10 +182,10 @@ def counts(case: OutsideCase) -> Outputs:
 def sums(case: OutsideCase) -> Outputs:
     """Release sums of a table, without and with a unit whose records are far beyond what may count."""
     most = math.isqrt(case.partitions) * case.largest
-    unit: Record | PrivacyId = Record(max_weight=case.largest, signed=case.signed)
+    privacy_unit: Record | PrivacyId = Record(max_weight=case.largest, signed=case.signed)
     if case.partitions > 1:
-        unit = PrivacyId("person", NormBound(most, max_weight=most, signed=case.signed))
-    declared = ReleaseSpec(ItemFrequencies(one_million_items()), privacy_of(case), unit, "item", "n")
+        privacy_unit = PrivacyId("person", NormBound(most, max_weight=most, signed=case.signed))
+    declared = ReleaseSpec(ItemFrequencies(one_million_items()), privacy_of(case), privacy_unit, "item", "n")
     number, copies = np.arange(MILLION), 2 if case.partitions > 1 else 1
     weights = np.full(copies * MILLION, -BEYOND * most if case.signed else BEYOND * most)
     items = np.tile(number, copies)
@@ -197,7 +197,7 @@ def sums(case: OutsideCase) -> Outputs:
 
 
 def privacy_of(case: OutsideCase) -> PrivacySpec:
-    return PrivacySpec(epsilon=case.epsilon, delta=case.delta, side_counters=None, noise="gaussian")
+    return PrivacySpec(epsilon=case.epsilon, delta=case.delta, summary_counts=None, noise="gaussian")
 
 
 def distributions(case: OutsideCase, sigma_squared: Fraction) -> list[NDArray[np.float64]]:

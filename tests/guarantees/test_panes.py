@@ -53,8 +53,8 @@ def paired(item: str) -> tuple[str, str]:
 
 def private(keys: Keys | None, windows: TimeRange | None = None) -> beam.PTransform:
     if keys is None:
-        return PrivateFrequencies(SPEC, PRIVACY, item=len, unit=Record(), windows=windows)
-    return PrivateFrequencies(SPEC, PRIVACY, unit=Record(), keys=keys, windows=windows)
+        return PrivateFrequencies(SPEC, PRIVACY, item=len, privacy_unit=Record(), windows=windows)
+    return PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record(), keys=keys, windows=windows)
 
 
 CELLS = list(itertools.product(WINDOWS, FIRINGS, MODES, (True, False)))

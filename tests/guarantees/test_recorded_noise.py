@@ -50,7 +50,7 @@ from beam_dpsketch.privacy.factor import toeplitz
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.norm import scaling
-from beam_dpsketch.privacy.side_counters import LostCounter
+from beam_dpsketch.privacy.summary_counts import LostCounter
 from tests.helpers import laws, noise
 from tests.helpers.neighbouring_tables import (
     BOUNDS,
@@ -82,7 +82,7 @@ def planted_recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 def losses(recorder: Recorder, case: Case) -> list[Fraction]:
     """Return what each pair of the case loses, in parts of what is claimed; raise if it is more than that."""
-    is_keyed = case.declared.unit.bounds.signed or case.setting.seed % 2 == 0
+    is_keyed = case.declared.privacy_unit.bounds.signed or case.setting.seed % 2 == 0
     recorder.start(case.setting.seed, is_keyed=is_keyed)
     common, *others = [recorder.run(table, case.declared) for table in case.tables(is_keyed=is_keyed)]
     assert common.claim == case.declared.privacy.amount
@@ -135,8 +135,8 @@ def test_no_pair_of_many_costs_more_than_is_said(recorder: Recorder) -> None:
 def test_the_order_of_chosen_keys_does_not_depend_on_one_unit() -> None:
     """The recorder puts keys in order itself, so it would not see this."""
     chosen = KeySelection(1e-8, field="key")
-    unit, privacy = PrivacyId("person", RecordBounds(1, max_keys=1)), PrivacySpec(rho=1)
-    declared = ReleaseSpec(ItemFrequencies(SketchSpec(width=16)), privacy, unit, "item", keys=chosen)
+    privacy_unit, privacy = PrivacyId("person", RecordBounds(1, max_keys=1)), PrivacySpec(rho=1)
+    declared = ReleaseSpec(ItemFrequencies(SketchSpec(width=16)), privacy, privacy_unit, "item", keys=chosen)
     rows = [(f"{key} {number}", key, 1) for key in KEYS for number in range(1000)]
     orders = []
     for first in ([], [("one", KEYS[1], 1)]):
@@ -262,7 +262,7 @@ FAULTS = {
         laws.around(scaling, "fits_untouched", lambda exact, totals, norm: exact(totals, 2 * norm)),
     ).found(TOO_MUCH, NORM),
     "one_factor_for_all": laws.around(NormRule, "_factors", one_factor_for_all, TOO_MUCH, NORM),
-    "one_record_too_many": other_bounds(max_per_key=4).found(TOO_MUCH, PLAIN),
+    "one_record_too_many": other_bounds(max_records=4).found(TOO_MUCH, PLAIN),
     "one_key_too_many": other_bounds(max_keys=3).found(TOO_MUCH, IN_KEYS),
     "weights_not_clamped": laws.put(
         SketchInput, "clamp", lambda self, weights: weights, TOO_MUCH, PLAIN._replace(bounds="record, weights")
@@ -280,7 +280,7 @@ FAULTS = {
         IN_ONE_ROUND,
     ),
     "the_choice_of_a_norm_is_free": laws.around(
-        ReleaseTerms, "under", lambda exact, *terms: dataclasses.replace(exact(*terms), norm_spend=None), TOO_MUCH, AUTO
+        ReleaseTerms, "under", lambda exact, *terms: dataclasses.replace(exact(*terms), norm_share=None), TOO_MUCH, AUTO
     ),
     "drawn_again": laws.around(engine_run, "release_parts", drawn_again, TOO_MUCH, PLAIN),
     "lost_weight_drawn_again": laws.around(engine_run, "draw_lost", drawn_again, TOO_MUCH, IN_KEYS_ASIDE),

@@ -31,17 +31,17 @@ from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, Pri
 from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import COUNT_MIN, FN_API, SPEC, run
 
-PRIVACY = PrivacySpec(rho=1.0, side_counters=None)
+PRIVACY = PrivacySpec(rho=1.0, summary_counts=None)
 BY_ID = PrivacyId(len, RecordBounds(1))
 RECORD = Record(max_weight=1)
 
 
-def globally(*, spec: Any = SPEC, privacy: Any = PRIVACY, unit: Any = RECORD, **arguments: Any) -> Any:
-    return PrivateFrequencies(spec, privacy, unit=unit, **arguments)
+def globally(*, spec: Any = SPEC, privacy: Any = PRIVACY, privacy_unit: Any = RECORD, **arguments: Any) -> Any:
+    return PrivateFrequencies(spec, privacy, privacy_unit=privacy_unit, **arguments)
 
 
-def per_key(*, keys: Any, unit: Any = RECORD, **arguments: Any) -> Any:
-    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, keys=keys, **arguments)
+def per_key(*, keys: Any, privacy_unit: Any = RECORD, **arguments: Any) -> Any:
+    return PrivateFrequencies(SPEC, PRIVACY, privacy_unit=privacy_unit, keys=keys, **arguments)
 
 
 def pipeline(*options: str) -> beam.Pipeline:
@@ -101,7 +101,7 @@ WINDOWINGS: dict[str, tuple[Callable[[], beam.WindowInto], str]] = {
 }
 TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {
     "globally": globally,
-    "globally, privacy id": lambda: globally(item=len, unit=BY_ID),
+    "globally, privacy id": lambda: globally(item=len, privacy_unit=BY_ID),
     "per key": lambda: per_key(keys=AssumePublicKeys()),
     "bounding": lambda: BoundContributions(BY_ID),
 }
@@ -155,12 +155,12 @@ def test_records_copied_by_earlier_windows_are_refused() -> None:
         with pytest.raises(WindowingError, match=message):
             copied | f"{name} keys" >> per_key(keys=AssumePublicKeys())
         by_id = PrivacyId(len, RecordBounds(1), max_windows=2, period=3600)
-        assert copied | f"{name} id" >> globally(unit=by_id, item=len) is not None
+        assert copied | f"{name} id" >> globally(privacy_unit=by_id, item=len) is not None
     with pytest.raises(WindowingError, match=message):
         (
             sliding
             | "Global" >> beam.WindowInto(window.GlobalWindows())
-            | PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), unit=Record(), item=len)
+            | PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), privacy_unit=Record(), item=len)
         )
     assert sliding | "charged" >> globally(item=len) is not None
 
@@ -175,7 +175,7 @@ def test_ids_in_overlapping_windows_need_a_limit() -> None:
     sliding = pipeline() | beam.Create([("a", "b")]) | beam.WindowInto(window.SlidingWindows(60, 10))
     message = r"SlidingWindows with a PrivacyId .* max_windows, or use FixedWindows, or protect .* with Record\(\)"
     with pytest.raises(WindowingError, match=message):
-        sliding | globally(unit=BY_ID)
+        sliding | globally(privacy_unit=BY_ID)
 
 
 def test_public_keys_in_windows_need_a_range_of_time() -> None:
@@ -187,7 +187,7 @@ def test_public_keys_in_windows_need_a_range_of_time() -> None:
 
 def by_id(max_windows: Any = 2, period: Any = None, **arguments: Any) -> Any:
     """A transform that counts an id in some windows only."""
-    return globally(unit=PrivacyId(len, RecordBounds(1), max_windows=max_windows, period=period), **arguments)
+    return globally(privacy_unit=PrivacyId(len, RecordBounds(1), max_windows=max_windows, period=period), **arguments)
 
 
 DAYS = beam.WindowInto(window.FixedWindows(86_400))
@@ -229,7 +229,7 @@ def test_a_limit_on_unbounded_input_needs_an_end() -> None:
 
 def by_norm(**arguments: Any) -> Any:
     """A transform that bounds the length of an id."""
-    return globally(unit=PrivacyId(len, NormBound(3), **arguments))
+    return globally(privacy_unit=PrivacyId(len, NormBound(3), **arguments))
 
 
 NORMS: dict[str, tuple[bool, beam.WindowInto, dict[str, Any], str]] = {
@@ -272,18 +272,22 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "rho must be at most 391",
     ),
-    "no unit": (lambda: PrivateFrequencies(SPEC, PRIVACY), TypeError, "missing .* argument: 'unit'"),
+    "no unit": (lambda: PrivateFrequencies(SPEC, PRIVACY), TypeError, "missing .* argument: 'privacy_unit'"),
     "nobody": (
-        lambda: globally(unit=None),
+        lambda: globally(privacy_unit=None),
         TypeError,
-        r"unit must be PrivacyId\(\"field\", .*, or Record\(\), .*NoneType",
+        r"privacy_unit must be PrivacyId\(\"field\", .*, or Record\(\), .*NoneType",
     ),
-    "a field as the unit": (lambda: globally(unit="user"), TypeError, "unit must be PrivacyId.* got str"),
+    "a field as the unit": (
+        lambda: globally(privacy_unit="user"),
+        TypeError,
+        "privacy_unit must be PrivacyId.* got str",
+    ),
     "a privacy id without bounds": (lambda: PrivacyId("user"), TypeError, "missing .* argument: 'bounds'"),
     "bounds that say nothing": (
         lambda: RecordBounds(),
         TypeError,
-        r"missing .* 'max_per_key'; call RecordBounds\(max_per_key, ",
+        r"missing .* 'max_records'; call RecordBounds\(max_records, ",
     ),
     **{
         f"weights without a largest one: {name}": (
@@ -292,21 +296,23 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
             r"max_weight must be given where weight is, as in Record\(max_weight=100\) or NormBound\(10, max_w",
         )
         for name, build in {
-            "record": lambda: globally(weight="n", unit=Record()),
-            "bounds of records": lambda: per_key(weight="n", unit=in_keys(BY_ID, "key"), keys=AssumePublicKeys()),
+            "record": lambda: globally(weight="n", privacy_unit=Record()),
+            "bounds of records": lambda: per_key(
+                weight="n", privacy_unit=in_keys(BY_ID, "key"), keys=AssumePublicKeys()
+            ),
             "CombineFn": lambda: PrivateSketchFn(COUNT_MIN, PRIVACY, weight="n"),
             "bounding": lambda: BoundContributions(BY_ID, weight="n"),
         }.items()
     },
     "more partitions than keys": (
-        lambda: per_key(unit=PrivacyId("u", RecordBounds(1, max_keys=3)), keys=PublicKeys(["a", "b", "a"])),
+        lambda: per_key(privacy_unit=PrivacyId("u", RecordBounds(1, max_keys=3)), keys=PublicKeys(["a", "b", "a"])),
         ValueError,
         "max_keys must be at most 2, the number of keys, got 3: no privacy id can be in more",
     ),
     "an id in a CombineFn": (
-        lambda: PrivateSketchFn(SPEC, PRIVACY, unit=BY_ID),
+        lambda: PrivateSketchFn(SPEC, PRIVACY, privacy_unit=BY_ID),
         TypeError,
-        "unit must be a Record, got PrivacyId",
+        "privacy_unit must be a Record, got PrivacyId",
     ),
     "a list as the keys": (
         lambda: per_key(keys=["a"]),
@@ -322,7 +328,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "a key that is no key": (lambda: PublicKeys([1.5]), TypeError, "got float"),
     "partitions without keys": (
-        lambda: globally(unit=PrivacyId("user", RecordBounds(1, max_keys=2))),
+        lambda: globally(privacy_unit=PrivacyId("user", RecordBounds(1, max_keys=2))),
         ValueError,
         "max_keys must be left out without keys",
     ),
@@ -342,7 +348,11 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an empty privacy id": (lambda: PrivacyId("", RecordBounds(1)), TypeError, "field must be a field name"),
     "a key of a wrong type": (lambda: AssumePublicKeys(1), TypeError, "field must be a field name"),
     "an id of nobody": (lambda: PrivacyId(None, RecordBounds(1)), TypeError, "field must say where .* the privacy id"),
-    "bounding of records": (lambda: BoundContributions(RECORD), TypeError, "unit must be a PrivacyId, got Record"),
+    "bounding of records": (
+        lambda: BoundContributions(RECORD),
+        TypeError,
+        "privacy_unit must be a PrivacyId, got Record",
+    ),
     "bounding over windows": (
         lambda: BoundContributions(PrivacyId("user", RecordBounds(1), max_windows=2)),
         ValueError,
@@ -354,19 +364,25 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "bounds must be RecordBounds here: a NormBound scales what is in the counters of a sketch",
     ),
     "an automatic norm over a horizon": (
-        lambda: PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), unit=PrivacyId("user", AutoNorm())),
+        lambda: PrivateFrequencies(
+            SPEC, PRIVACY, windows=Horizon(0, 60, 4), privacy_unit=PrivacyId("user", AutoNorm())
+        ),
         ValueError,
         r"bounds must not be AutoNorm\(\) in continual release: use the norm that an earlier release states",
     ),
     "a norm of one record": (lambda: Record(NormBound(3)), TypeError, "too many positional arguments; call Record"),
-    "a norm as the unit": (lambda: globally(unit=NormBound(3)), TypeError, r"unit must be PrivacyId\(.*got NormBound"),
-    "a norm in a CombineFn": (
-        lambda: PrivateSketchFn(SPEC, PRIVACY, unit=PrivacyId("user", NormBound(3))),
+    "a norm as the unit": (
+        lambda: globally(privacy_unit=NormBound(3)),
         TypeError,
-        "unit must be a Record, got PrivacyId",
+        r"privacy_unit must be PrivacyId\(.*got NormBound",
+    ),
+    "a norm in a CombineFn": (
+        lambda: PrivateSketchFn(SPEC, PRIVACY, privacy_unit=PrivacyId("user", NormBound(3))),
+        TypeError,
+        "privacy_unit must be a Record, got PrivacyId",
     ),
     "weights without a largest one under a norm": (
-        lambda: globally(weight="n", unit=PrivacyId("user", NormBound(3))),
+        lambda: globally(weight="n", privacy_unit=PrivacyId("user", NormBound(3))),
         ValueError,
         "max_weight must be given where weight is",
     ),
@@ -396,14 +412,14 @@ def test_settings_that_cannot_be_meant_are_refused(name: str) -> None:
 
 def test_sigma_of_one_sixteenth_is_the_least_that_is_accepted() -> None:
     """3 rows: the squared change of an added record is 3, and 3 / (2 * 384) is 1/256."""
-    assert globally(privacy=PrivacySpec(rho=384, side_counters=None)) is not None
+    assert globally(privacy=PrivacySpec(rho=384, summary_counts=None)) is not None
     with pytest.raises(ValueError, match="rho must be at most 384"):
-        globally(privacy=PrivacySpec(rho=384.001, side_counters=None))
+        globally(privacy=PrivacySpec(rho=384.001, summary_counts=None))
 
 
 def test_windows_of_a_record_are_charged_before_rho_is_judged() -> None:
     windowed = pipeline() | beam.Create(["a"]) | beam.WindowInto(window.SlidingWindows(60, 10))
-    assert windowed | globally(privacy=PrivacySpec(rho=6, side_counters=None)) is not None
+    assert windowed | globally(privacy=PrivacySpec(rho=6, summary_counts=None)) is not None
 
 
 class Visit(NamedTuple):
@@ -414,7 +430,7 @@ class Visit(NamedTuple):
 UNKNOWN_NAMES: dict[str, dict[str, Any]] = {
     "item": {"item": "word"},
     "weight": {"item": "page", "weight": "word"},
-    "privacy_id": {"item": "page", "unit": PrivacyId("word", RecordBounds(1))},
+    "privacy_id": {"item": "page", "privacy_unit": PrivacyId("word", RecordBounds(1))},
 }
 
 
@@ -437,7 +453,7 @@ def test_a_key_that_a_declared_schema_lacks_is_refused() -> None:
 
 
 def of_id(field: str, item: str | None = "page") -> Any:
-    return globally(item=item, unit=PrivacyId(field, RecordBounds(1)))
+    return globally(item=item, privacy_unit=PrivacyId(field, RecordBounds(1)))
 
 
 BATCH = {"user": ["u"], "page": ["p"], "share": [0.5], "seen": [True], "pages": [["p"]]}
@@ -467,8 +483,11 @@ BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
     ),
     "callable item": (lambda: globally(item=len), f"item {NO_CALLABLE}"),
     "no item": (globally, f"item {NO_CALLABLE}"),
-    "callable weight": (lambda: globally(item="page", weight=len, unit=Record(max_weight=2)), f"weight {NO_CALLABLE}"),
-    "callable id": (lambda: globally(item="page", unit=BY_ID), f"privacy_id {NO_CALLABLE}"),
+    "callable weight": (
+        lambda: globally(item="page", weight=len, privacy_unit=Record(max_weight=2)),
+        f"weight {NO_CALLABLE}",
+    ),
+    "callable id": (lambda: globally(item="page", privacy_unit=BY_ID), f"privacy_id {NO_CALLABLE}"),
     "callable key": (lambda: per_key(item="page", keys=AssumePublicKeys(len)), f"key {NO_CALLABLE}"),
 }
 

@@ -70,7 +70,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 def transform_of(case: Case) -> Any:
     given: dict[str, Any] = {"windows": HORIZON if case.over_time else TimeRange(0, WINDOWS * SIZE)}
     given |= {"keys": PublicKeys(KEYS, "key")} if case.keyed else {}
-    made = PrivateFrequencies(SPEC, PrivacySpec(rho=1), unit=Record(), item="item", **given)
+    made = PrivateFrequencies(SPEC, PrivacySpec(rho=1), privacy_unit=Record(), item="item", **given)
     made.check([VISITS[0][0]])
     return made.with_idempotent_noise(**TERMS) if case.secret else made
 

@@ -19,10 +19,10 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
-    ReleasedSketch,
     SketchTimeline,
     TimeRange,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.declared.units import Unit
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, Sink, run, seen_by_sink
@@ -40,8 +40,8 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def per_key() -> Any:
-    unit = PrivacyId("user", RecordBounds(1, max_keys=2))
-    return PrivateFrequencies(SPEC, PRIVACY, item="item", unit=unit, keys=PublicKeys(["a", "b"], "key"))
+    privacy_unit = PrivacyId("user", RecordBounds(1, max_keys=2))
+    return PrivateFrequencies(SPEC, PRIVACY, item="item", privacy_unit=privacy_unit, keys=PublicKeys(["a", "b"], "key"))
 
 
 def stamped(rows: Any) -> Iterator[window.TimestampedValue]:
@@ -85,7 +85,7 @@ def test_keys_of_one_run_have_one_rho(idempotent: bool, runner: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("unit", "windows"),
+    ("privacy_unit", "windows"),
     [
         (Record(), None),
         (PrivacyId("user", RecordBounds(1)), None),
@@ -93,8 +93,8 @@ def test_keys_of_one_run_have_one_rho(idempotent: bool, runner: str) -> None:
     ],
     ids=["record", "id in a window", "id in two windows"],
 )
-def test_windows_of_one_run_have_one_rho(unit: Unit, windows: TimeRange | None) -> None:
-    transform = PrivateFrequencies(SPEC, PRIVACY, item="item", unit=unit, windows=windows)
+def test_windows_of_one_run_have_one_rho(privacy_unit: Unit, windows: TimeRange | None) -> None:
+    transform = PrivateFrequencies(SPEC, PRIVACY, item="item", privacy_unit=privacy_unit, windows=windows)
     outputs = run(PEOPLE, InWindows(transform))
     assert len(outputs) == 5
     assert combined(outputs).privacy.rho == PRIVACY.rho
@@ -121,7 +121,7 @@ def test_releases_of_a_stream_add_up_unless_idempotent(idempotent: bool) -> None
     """A stream does not wait for a side input, and a name in its graph would be that of two runs of the graph."""
     elements = [({"user": "u", "key": key, "item": 1}, 5.0) for key in "ab"]
     transform: Any = PrivateFrequencies(
-        SPEC, PRIVACY, item="item", unit=Record(), keys=PublicKeys(["a", "b"], "key"), windows=TimeRange(0, 60)
+        SPEC, PRIVACY, item="item", privacy_unit=Record(), keys=PublicKeys(["a", "b"], "key"), windows=TimeRange(0, 60)
     )
     transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
 
@@ -140,7 +140,7 @@ def test_releases_of_a_stream_add_up_unless_idempotent(idempotent: bool) -> None
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_a_timeline_takes_the_rows_of_one_run(idempotent: bool) -> None:
     def rows_over(horizon: Horizon = HORIZON) -> list[Any]:
-        transform = PrivateFrequencies(SPEC, PRIVACY, windows=horizon, item="item", unit=Record())
+        transform = PrivateFrequencies(SPEC, PRIVACY, windows=horizon, item="item", privacy_unit=Record())
         transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
 
         def build(pipeline: beam.Pipeline) -> beam.PCollection:

@@ -31,7 +31,7 @@ SECRET = "planted-secret-4711"
 PRIVACY = PrivacySpec(rho=0.1)
 ONE = RecordBounds(1, max_weight=1)
 NORM = NormBound(3, max_weight=3, signed=True)
-WIDE = RecordBounds(max_per_key=3, max_weight=3, signed=True)
+WIDE = RecordBounds(max_records=3, max_weight=3, signed=True)
 
 
 def fails(element: Any) -> Any:
@@ -42,11 +42,11 @@ def failing_selectors() -> Iterator[tuple[str, beam.PTransform, list[Any]]]:
     """Pipelines that go through with records that hold the secret in every place and type."""
     rows = [{"user": SECRET, "item": SECRET, "n": SECRET}, {"user": [SECRET], "item": {SECRET}, "n": 1.5}]
     names = {"item": "item", "weight": "n"}
-    yield ("record", PrivateFrequencies(SPEC, PRIVACY, **names, unit=Record(max_weight=1)), rows)
-    yield "id", PrivateFrequencies(SPEC, PRIVACY, **names, unit=PrivacyId("user", WIDE)), rows
-    yield "callable", PrivateFrequencies(SPEC, PRIVACY, item=fails, unit=PrivacyId(fails, ONE)), rows
-    yield "norm", PrivateFrequencies(SPEC, PRIVACY, **names, unit=PrivacyId("user", NORM)), rows
-    keyed = {"unit": Record(max_weight=1), "keys": AssumePublicKeys("user"), **names}
+    yield ("record", PrivateFrequencies(SPEC, PRIVACY, **names, privacy_unit=Record(max_weight=1)), rows)
+    yield "id", PrivateFrequencies(SPEC, PRIVACY, **names, privacy_unit=PrivacyId("user", WIDE)), rows
+    yield "callable", PrivateFrequencies(SPEC, PRIVACY, item=fails, privacy_unit=PrivacyId(fails, ONE)), rows
+    yield "norm", PrivateFrequencies(SPEC, PRIVACY, **names, privacy_unit=PrivacyId("user", NORM)), rows
+    keyed = {"privacy_unit": Record(max_weight=1), "keys": AssumePublicKeys("user"), **names}
     yield "key", PrivateFrequencies(SPEC, PRIVACY, **keyed), rows
     yield "bounding", BoundContributions(PrivacyId("user", WIDE), item="item"), [rows[1]]
 
@@ -83,7 +83,7 @@ UNUSABLE = {
 def test_errors_about_columns_show_no_value(name: str, bounds: Any) -> None:
     batch, item, user = UNUSABLE[name]
     with pytest.raises(Exception, match=r"column|must hold") as caught:
-        run([batch], PrivateFrequencies(SPEC, PRIVACY, item=item, unit=PrivacyId(user, bounds)))
+        run([batch], PrivateFrequencies(SPEC, PRIVACY, item=item, privacy_unit=PrivacyId(user, bounds)))
     shown = "".join(traceback.format_exception(caught.value))
     assert SECRET not in shown
 
@@ -94,7 +94,7 @@ def test_records_that_a_norm_scales_are_not_logged(caplog: pytest.LogCaptureFixt
     rows += [{"user": f"{SECRET} too", "item": SECRET, "n": weight} for weight in (3, -3)]
     with caplog.at_level(logging.DEBUG, logger="beam_dpsketch"):
         (released,) = run(
-            rows, PrivateFrequencies(SPEC, PRIVACY, item="item", weight="n", unit=PrivacyId("user", NORM))
+            rows, PrivateFrequencies(SPEC, PRIVACY, item="item", weight="n", privacy_unit=PrivacyId("user", NORM))
         )
     assert not [record for record in caplog.records if record.name.startswith("beam_dpsketch")]
     shown = repr(released) + str(released.privacy) + str(released.privacy.as_dict())
@@ -113,9 +113,14 @@ def test_display_data_of_the_whole_graph_show_no_secret() -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
     source = pipeline | beam.Create([("key", "x")])
     source | PrivateFrequencies(
-        spec, PRIVACY, unit=in_keys(PrivacyId(lambda value: SECRET, WIDE), "key"), keys=PublicKeys(["planted-public"])
+        spec,
+        PRIVACY,
+        privacy_unit=in_keys(PrivacyId(lambda value: SECRET, WIDE), "key"),
+        keys=PublicKeys(["planted-public"]),
     )
-    of_all = PrivateFrequencies(spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, NORM), item=lambda pair: pair)
+    of_all = PrivateFrequencies(
+        spec, PRIVACY, privacy_unit=PrivacyId(lambda value: SECRET, NORM), item=lambda pair: pair
+    )
     source | "OfAll" >> of_all
     source | beam.CombineGlobally(PrivateSketchFn(spec, PRIVACY))
     shown: list[str] = []

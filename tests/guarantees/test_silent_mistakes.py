@@ -26,8 +26,8 @@ from beam_dpsketch import (
     AutoNorm,
     ConfigError,
     CountSketch,
-    ElementsWarning,
     FloatDomain,
+    InputWarning,
     IntegerDomain,
     ListedItems,
     NormBound,
@@ -79,12 +79,15 @@ class Visit(NamedTuple):
 
 
 def quantiles(domain: Any = WHOLE, item: str = "ms", **arguments: Any) -> PrivateQuantiles:
-    return PrivateQuantiles(domain, PRIVACY, unit=BY_PERSON, item=item, **arguments)
+    return PrivateQuantiles(domain, PRIVACY, privacy_unit=BY_PERSON, item=item, **arguments)
 
 
-def frequencies(unit: Any = BY_PERSON, **arguments: Any) -> PrivateFrequencies:
+def frequencies(privacy_unit: Any = BY_PERSON, **arguments: Any) -> PrivateFrequencies:
     return PrivateFrequencies(
-        SketchSpec(), PRIVACY, unit=in_keys(unit, arguments.get("keys")), **{"item": "city", **arguments}
+        SketchSpec(),
+        PRIVACY,
+        privacy_unit=in_keys(privacy_unit, arguments.get("keys")),
+        **{"item": "city", **arguments},
     )
 
 
@@ -103,21 +106,21 @@ def created(*elements: Any, kind: Any = None) -> Any:
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    unit = {"privacy_id": "person", "norm": {"max_norm": 20, "max_weight": 1000}}
-    return {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": unit, **changes}
+    privacy_unit = {"privacy_id": "person", "norm": {"max_norm": 20, "max_weight": 1000}}
+    return {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "privacy_unit": privacy_unit, **changes}
 
 
 def command(line: str) -> tuple[int, str]:
     return run(*shlex.split(line))
 
 
-RUN = "--rho 1 --privacy-id person --max-per-key 2 --output x.dpsketch"
+RUN = "--rho 1 --privacy-id person --max-records 2 --output x.dpsketch"
 OF_MS = f"--kind quantiles --item ms --domain '{{type: integer, low: 0, high: 1000}}' {RUN}"
 OF_N = f"--kind frequencies --item city --weight n --max-weight 9 {RUN}"
 TREE = release(DyadicCountSketch(TreeSpec.for_memory(WHOLE, 100_000)).accumulate([1, 2, 3]), TERMS)
 WORDS = release_frame(
     pa.table({"word": ["a"]}),
-    {"kind": "top_k", "k": 2, "item": "word", "domain": {"type": "text", "max_bytes": 4}, "unit": "record"}
+    {"kind": "top_k", "k": 2, "item": "word", "domain": {"type": "text", "max_bytes": 4}, "privacy_unit": "record"}
     | {"privacy": {"epsilon": 1, "delta": 1e-6}},
 )
 LISTED = release(ListedHistogram(ListedItems(["Oslo", "Rome"])).accumulate(["Oslo"]), TERMS)
@@ -139,7 +142,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "the same in settings",
         lambda: read_release(settings(weight="ms")),
         ConfigError,
-        "unit.norm.max_norm: must be at least max_weight, got 20 and 1000",
+        "privacy_unit.norm.max_norm: must be at least max_weight, got 20 and 1000",
     ),
     (
         "the same in the command",
@@ -169,7 +172,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
     (
         "pandas, some fractions",
         lambda: of_frame(PANDAS.assign(ms=[0.5] + [1.0] * 199), quantiles()),
-        ElementsWarning,
+        InputWarning,
         "item='ms': under 1 % of the values are not whole numbers (IntegerDomain); they look like 9.9. Round it",
     ),
     ("floats of 32 bits", lambda: of_frame(PANDAS, frequencies(weight="price")), TypeError, "got float"),
@@ -194,10 +197,10 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
     (
         "negative weights of a table",
         lambda: of_frame(TABLE, frequencies(weight="n")),
-        ElementsWarning,
+        InputWarning,
         "weight='n' has values below 0, which count as 0. If they delete, set signed in the bounds.",
     ),
-    ("the same in a sample", lambda: frequencies(weight="n").check(TABLE), ElementsWarning, "which are not signed"),
+    ("the same in a sample", lambda: frequencies(weight="n").check(TABLE), InputWarning, "which are not signed"),
     ("negative weights of Parquet", lambda: command(f"run {DATA} {OF_N}"), 0, "weight='n' has values below 0"),
     ("negative weights of CSV", lambda: command(f"run data.csv {OF_N}"), 0, "weight='n' has values below 0"),
     ("check against them", lambda: command(f"check n.yaml --against {DATA}"), 0, "weight='n' has values below 0"),
@@ -210,13 +213,8 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
     ),
     ("text asked of numbers", lambda: TREE.top_k(2, ["a"]), TypeError, "items must be of the domain of the release"),
     ("numbers asked of a list", lambda: LISTED.top_k(2, [1, 2]), ValueError, "items must be"),
-    (
-        "candidates of two types",
-        lambda: FLAT.top_k(2, [1, "1"]),
-        ElementsWarning,
-        "items are of several types, int, str",
-    ),
-    ("a dictionary of two types", lambda: FLAT.decode([1, "1"]), ElementsWarning, "items are of several types"),
+    ("candidates of two types", lambda: FLAT.top_k(2, [1, "1"]), InputWarning, "items are of several types, int, str"),
+    ("a dictionary of two types", lambda: FLAT.decode([1, "1"]), InputWarning, "items are of several types"),
     ("numbers minus text", lambda: TREE.minus(WORDS), IncompatibleSketchError, "these differ in kind"),
     # Swapped ranges.
     ("a swapped range", lambda: TREE.range_count(100, 50), ValueError, "high must be at least low, got 100 and 50"),
@@ -281,16 +279,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pq.write_table(TABLE, DATA)
     pa.csv.write_csv(TABLE, "data.csv")
-    unit = "unit: {privacy_id: person, records: {max_per_key: 2, max_weight: 9}}\nprivacy: {rho: 1}\n"
-    Path("ms.yaml").write_text(f"{unit}kind: quantiles\nitem: ms\ndomain: {{type: integer, low: 0, high: 1000}}\n")
-    Path("n.yaml").write_text(f"{unit}kind: frequencies\nitem: city\nweight: n\n")
+    privacy_unit = "privacy_unit: {privacy_id: person, records: {max_records: 2, max_weight: 9}}\nprivacy: {rho: 1}\n"
+    Path("ms.yaml").write_text(
+        f"{privacy_unit}kind: quantiles\nitem: ms\ndomain: {{type: integer, low: 0, high: 1000}}\n"
+    )
+    Path("n.yaml").write_text(f"{privacy_unit}kind: frequencies\nitem: city\nweight: n\n")
     write(Path("tree.dpsketch"), TREE)
 
 
 @pytest.mark.parametrize(("name", "call", "expected", "words"), MISTAKES, ids=[name for name, *_ in MISTAKES])
 def test_a_mistake_is_not_silent(name: str, call: Callable[[], Any], expected: Expected, words: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ElementsWarning)
+        warnings.simplefilter("always", InputWarning)
         if isinstance(expected, int):
             code, said = call()
             assert code == expected
@@ -310,8 +310,8 @@ def test_what_looks_like_a_mistake_and_is_none_is_silent() -> None:
     holes = PANDAS.assign(ms=np.where(np.arange(200) % 2, np.nan, 7.0))
     signed = PrivacyId("person", RecordBounds(9, max_weight=99, signed=True))
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ElementsWarning)
-        warnings.filterwarnings("ignore", "privacy_id='person': each privacy id has about one", ElementsWarning)
+        warnings.simplefilter("error", InputWarning)
+        warnings.filterwarnings("ignore", "privacy_id='person': each privacy id has about one", InputWarning)
         of_frame(holes, quantiles())
         of_frame(holes, frequencies(weight="ms"))
         for table in (TABLE, PANDAS):

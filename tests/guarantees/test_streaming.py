@@ -88,7 +88,7 @@ def test_quantiles_of_a_stream_are_those_of_a_batch() -> None:
             TreeSpec.for_memory(IntegerDomain(0, 99), 1 << 12),
             PRIVACY,
             item=lambda visit: len(visit.user),
-            unit=Record(),
+            privacy_unit=Record(),
         )
 
     streamed = outputs(unbounded(VISITS), ExactVectors(transform()), 60, runner=FN_API)
@@ -115,7 +115,7 @@ def test_bounds_hold_over_all_bundles_of_a_window() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures(state_everywhere.__name__)
 def test_a_replayed_bundle_shows_one_release_of_each_window() -> None:
-    for transform in (globally(unit=Record()), globally(unit=BY_ID)):
+    for transform in (globally(privacy_unit=Record()), globally(privacy_unit=BY_ID)):
         found: dict[float, set[bytes]] = {}
 
         def build(pipeline: beam.Pipeline, transform: beam.PTransform = transform) -> beam.PCollection:
@@ -153,8 +153,8 @@ def test_prism_is_told_not_to_split_what_has_state(streamed: bool, runner: str) 
     pipeline = beam.Pipeline(runner=runner)
     elements = unbounded(VISITS)(pipeline)
     elements.is_bounded = not streamed
-    limited = globally(unit=PrivacyId("user", IDS_ONLY, max_windows=1, period=120))
-    for name, transform in {"sums": globally(unit=Record()), "windows of an id": limited}.items():
+    limited = globally(privacy_unit=PrivacyId("user", IDS_ONLY, max_windows=1, period=120))
+    for name, transform in {"sums": globally(privacy_unit=Record()), "windows of an id": limited}.items():
         _ = elements | f"In windows {name}" >> in_windows(60) | name >> transform
     assert ("prism_disable_sdf_split" in (pipeline.options.view_as(DebugOptions).experiments or [])) == streamed
 
@@ -167,7 +167,7 @@ def test_a_runner_that_loses_timers_does_without_state(options: tuple[str, ...])
     pipeline = beam.Pipeline(runner=options[0], options=PipelineOptions([*options[1:]]))
     elements = unbounded(VISITS)(pipeline)
     assert not keeps_state(elements)
-    _ = elements | in_windows(60) | globally(unit=Record())
+    _ = elements | in_windows(60) | globally(privacy_unit=Record())
     assert stateful_steps(pipeline) == []
 
 
@@ -176,7 +176,7 @@ def test_a_runner_that_loses_timers_does_without_state(options: tuple[str, ...])
 def test_that_runner_would_lose_it_where_the_watermark_jumps() -> None:
     """If this fails, the runner has learned to hold the watermark, and the exception can go."""
     jumping = stepped(VISITS, END // 2, END)
-    found = outputs(jumping, ExactCounters(globally(unit=Record())), 60, "--streaming", runner=BUNDLE_BASED)
+    found = outputs(jumping, ExactCounters(globally(privacy_unit=Record())), 60, "--streaming", runner=BUNDLE_BASED)
     assert found.keys() < of_batch("global").keys()
 
 
@@ -185,7 +185,7 @@ def two_transforms() -> dict[float, list[Any]]:
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = unbounded(VISITS)(pipeline) | in_windows(60)
-        both = [elements | name >> ExactCounters(globally(unit=Record())) for name in ("first", "second")]
+        both = [elements | name >> ExactCounters(globally(privacy_unit=Record())) for name in ("first", "second")]
         return both | beam.Flatten() | beam.ParDo(WithStart())
 
     found: dict[float, list[Any]] = {}

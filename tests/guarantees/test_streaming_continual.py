@@ -45,9 +45,9 @@ def test_every_row_is_the_exact_combination_of_windows(which: Mechanism, monkeyp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", IDS.values(), ids=IDS)
-def test_ids_within_the_bounds_lose_nothing(unit: PrivacyId, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = sums(monkeypatch, lambda pipeline: STREAM(pipeline) | frequencies(unit=unit))
+@pytest.mark.parametrize("privacy_unit", IDS.values(), ids=IDS)
+def test_ids_within_the_bounds_lose_nothing(privacy_unit: PrivacyId, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sums(monkeypatch, lambda pipeline: STREAM(pipeline) | frequencies(privacy_unit=privacy_unit))
     assert same(rows, expected(VISITS))
 
 

@@ -20,8 +20,8 @@ from beam_dpsketch import (
     PrivacySpec,
     Record,
     RecordBounds,
-    SideCounters,
     SketchSpec,
+    SummaryCounts,
 )
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps import stream_state
@@ -33,7 +33,7 @@ STATM = Path("/proc/self/statm")
 DAY = 24 * 60 * 60
 MARGIN = 22_000_000
 """Bytes of growth that are no leak: the runner itself keeps about 3 KB of each window; the rest is the allocator's."""
-UNITS = {"record": Record(), "privacy id": PrivacyId(str, RecordBounds(max_per_key=9))}
+UNITS = {"record": Record(), "privacy id": PrivacyId(str, RecordBounds(max_records=9))}
 MARKER = "-----"
 SMALL = SketchSpec(depth=5, width=64)
 _kept: list[Any] = []
@@ -74,14 +74,14 @@ class Peek(beam.DoFn):
 
 def kept_of_a_window(
     elements: int,
-    unit: Any,
-    side_counters: SideCounters | None = SideCounters(),  # noqa: B008
+    privacy_unit: Any,
+    summary_counts: SummaryCounts | None = SummaryCounts(),  # noqa: B008
     weight: Any = None,
 ) -> int:
     """The most bytes that states of an open window with these elements hold, of one key, seen after each bundle."""
     timed = [(MARKER if i % 50 == 0 else f"{i:05d}", 50 * i / elements) for i in range(elements + 1)]
-    privacy = PrivacySpec(rho=0.1, side_counters=side_counters)
-    transform = PrivateFrequencies(SMALL, privacy, unit=unit, weight=weight, keys=AssumePublicKeys(len))
+    privacy = PrivacySpec(rho=0.1, summary_counts=summary_counts)
+    transform = PrivateFrequencies(SMALL, privacy, privacy_unit=privacy_unit, weight=weight, keys=AssumePublicKeys(len))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         source = pipeline | stepped(timed, 60, 60, bundle=50)
@@ -110,20 +110,20 @@ OF_STATE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", OF_STATE)
-def test_side_counters_add_little_to_an_open_window(unit: str) -> None:
+@pytest.mark.parametrize("privacy_unit", OF_STATE)
+def test_side_counters_add_little_to_an_open_window(privacy_unit: str) -> None:
     """A few bytes to a sum of records; to net records of ids, how many records they are, where weights are read."""
-    bounds, weight = OF_STATE[unit]
-    without, with_them = (kept_of_a_window(3000, bounds, each, weight) for each in (None, SideCounters()))
-    print(f"{without} bytes without side counters, {with_them} with them")
+    bounds, weight = OF_STATE[privacy_unit]
+    without, with_them = (kept_of_a_window(3000, bounds, each, weight) for each in (None, SummaryCounts()))
+    print(f"{without} bytes without summary counts, {with_them} with them")
     assert with_them <= 1.1 * without
 
 
-def growth(unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> tuple[int, int]:
+def growth(privacy_unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> tuple[int, int]:
     """How much more memory and state the last quarter of a day of windows takes than the second, at most."""
     length = DAY // windows
     timed = [(f"page {i % 97}", 1 + i * length / 3) for i in range(3 * windows)]
-    transform = PrivateFrequencies(spec, PrivacySpec(rho=0.1), unit=UNITS[unit])
+    transform = PrivateFrequencies(spec, PrivacySpec(rho=0.1), privacy_unit=UNITS[privacy_unit])
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         released = pipeline | stepped(timed, length, DAY) | in_windows(length) | transform
@@ -138,9 +138,9 @@ def growth(unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not STATM.exists(), reason="reads /proc/self/statm")
-@pytest.mark.parametrize(("unit", "windows"), [("record", 240), ("privacy id", 144)])
-def test_memory_is_flat_over_a_day_of_windows(unit: str, windows: int) -> None:
-    resident, state = growth(unit, windows, SketchSpec(depth=5, width=2048))
+@pytest.mark.parametrize(("privacy_unit", "windows"), [("record", 240), ("privacy id", 144)])
+def test_memory_is_flat_over_a_day_of_windows(privacy_unit: str, windows: int) -> None:
+    resident, state = growth(privacy_unit, windows, SketchSpec(depth=5, width=2048))
     assert resident <= MARGIN
     assert state <= 0
 
@@ -157,7 +157,7 @@ def test_releases_that_are_kept_would_be_found() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not STATM.exists(), reason="reads /proc/self/statm")
-@pytest.mark.parametrize("unit", UNITS)
-def test_state_that_is_not_cleared_would_be_found(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("privacy_unit", UNITS)
+def test_state_that_is_not_cleared_would_be_found(privacy_unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BagRuntimeState, "clear", lambda self: None)
-    assert growth(unit, 24, SketchSpec(depth=5, width=2048))[1] > 0
+    assert growth(privacy_unit, 24, SketchSpec(depth=5, width=2048))[1] > 0

@@ -15,8 +15,8 @@ from beam_dpsketch.errors import RefusalError
 from tests.cli.consoles import run
 from tests.helpers.recasts import code_in, recast
 
-SETTINGS: dict[str, Any] = {"kind": "quantiles", "item": "x", "privacy": {"rho": 1}, "unit": "record"}
-SETTINGS |= {"domain": {"type": "float", "low": -10, "high": 10, "resolution": 0.5}}
+SETTINGS: dict[str, Any] = {"kind": "quantiles", "item": "x", "privacy": {"rho": 1}, "privacy_unit": "record"}
+SETTINGS |= {"domain": {"type": "float", "low": -10, "high": 10, "step": 0.5}}
 
 
 def polars_of(table: pa.Table) -> Any:
@@ -85,7 +85,7 @@ def test_the_code_lets_missing_words_pass(form: Callable[[pa.Table], Any], texts
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_code_for_days_is_told_where_one_order_fits(form: Callable[[pa.Table], Any]) -> None:
-    domain = {"type": "timestamp", "start": "2024-01-01", "end": "2025-01-01", "resolution": "1d"}
+    domain = {"type": "timestamp", "start": "2024-01-01", "end": "2025-01-01", "step": "1d"}
     given = {**SETTINGS, "domain": domain}
     for texts, day in ((["02/01/2024", "31/01/2024"], 31), (["02/01/2024", "01/31/2024"], 31), (["01/02/2024"], None)):
         table = form(pa.table({"x": texts * 9}))

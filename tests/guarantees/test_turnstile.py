@@ -89,7 +89,7 @@ TRANSFORMS: dict[str, Callable[..., dict[str, Any]]] = {
 # The bounds drop nothing of the records that stay, but clamp each update, or split what netting leaves.
 UNITS: dict[str, Unit] = {
     "record": Record(max_weight=5, signed=True),
-    "privacy id": PrivacyId("user", RecordBounds(max_per_key=100, max_weight=5, signed=True)),
+    "privacy id": PrivacyId("user", RecordBounds(max_records=100, max_weight=5, signed=True)),
 }
 
 
@@ -97,20 +97,22 @@ class Ways(NamedTuple):
     """Which transform, who is protected, and how the changes come in."""
 
     kind: str
-    unit: str
+    privacy_unit: str
     batches: bool
     keyed: bool
     windowed: bool
 
 
 def transform(ways: Ways) -> Any:
-    unit, make = UNITS[ways.unit], TRANSFORMS[ways.kind]
+    privacy_unit, make = UNITS[ways.privacy_unit], TRANSFORMS[ways.kind]
     arguments = {"weight": "weight", "windows": TimeRange(0, 120) if ways.windowed else None}
     if not ways.keyed:
-        return make(unit=unit, **arguments)
-    if isinstance(unit, PrivacyId):
-        unit = dataclasses.replace(unit, bounds=dataclasses.replace(unit.bounds, max_keys=len(KEYS)))
-    return make(unit=unit, keys=PublicKeys(KEYS, "key"), **arguments)
+        return make(privacy_unit=privacy_unit, **arguments)
+    if isinstance(privacy_unit, PrivacyId):
+        privacy_unit = dataclasses.replace(
+            privacy_unit, bounds=dataclasses.replace(privacy_unit.bounds, max_keys=len(KEYS))
+        )
+    return make(privacy_unit=privacy_unit, keys=PublicKeys(KEYS, "key"), **arguments)
 
 
 class _Named(beam.DoFn):
@@ -170,11 +172,11 @@ def test_the_same_by_every_single_way(ways: Ways, log: Any) -> None:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", UNITS)
-def test_a_delete_takes_back_an_insert_of_its_own_window_only(unit: str) -> None:
+@pytest.mark.parametrize("privacy_unit", UNITS)
+def test_a_delete_takes_back_an_insert_of_its_own_window_only(privacy_unit: str) -> None:
     """In another window both stay: one more, and one less."""
     stay, moved = Change("ann", "x", 1, 1, 0), Change("bob", "x", 2, 1, 0)
-    ways = Ways("frequencies", unit, batches=False, keyed=False, windowed=True)
+    ways = Ways("frequencies", privacy_unit, batches=False, keyed=False, windowed=True)
     found = counters([stay, moved, moved.undone()._replace(minute=1)], ways)
     assert found[0, None] == counters([stay, moved], ways)[0, None]
     assert found[60, None] == CountSketch(SPEC).accumulate([2], [-1]).to_vector().tolist()
@@ -184,13 +186,13 @@ def test_a_delete_takes_back_an_insert_of_its_own_window_only(unit: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "unit",
+    "privacy_unit",
     [Record(max_weight=1, signed=True), PrivacyId("who", RecordBounds(1, max_weight=1, signed=True), max_windows=2)],
     ids=UNITS,
 )
-def test_windows_of_a_horizon_forget_from_the_deletion_on(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_of_a_horizon_forget_from_the_deletion_on(privacy_unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefixes that end later are as if the record had never been there; those that end before say that it was."""
-    private = frequencies(weight="weight", unit=unit)
+    private = frequencies(weight="weight", privacy_unit=privacy_unit)
 
     def prefixes(*changes: tuple[float, int]) -> np.ndarray:
         elements = [{"who": "ann", "item": "a", "weight": weight, "time": time} for time, weight in changes]
@@ -207,18 +209,22 @@ def test_windows_of_a_horizon_forget_from_the_deletion_on(unit: Unit, monkeypatc
 
 # Each unit keeps 2 of the 4 items that stay, while 3 others come and go.
 STAYING, LEAVING = 4, 3
-TWO = RecordBounds(max_per_key=2, max_weight=1, signed=True)
+TWO = RecordBounds(max_records=2, max_weight=1, signed=True)
 
 
-def churn(units: int, key_of: Callable[[int], str] = lambda unit: "all") -> tuple[list[pa.Table], list[pa.Table]]:
+def churn(
+    units: int, key_of: Callable[[int], str] = lambda privacy_unit: "all"
+) -> tuple[list[pa.Table], list[pa.Table]]:
     """Change logs of many units, without and with the records that leave; inserts and deletes in other batches."""
     stay, inserts, deletes = (
         pa.table(
             {
-                "user": [f"u{unit}" for unit in range(units) for _ in items],
-                "key": [key_of(unit) for unit in range(units) for _ in items],
+                "user": [f"u{privacy_unit}" for privacy_unit in range(units) for _ in items],
+                "key": [key_of(privacy_unit) for privacy_unit in range(units) for _ in items],
                 "item": [
-                    1000 * unit + item if key_of(unit) == "all" else item for unit in range(units) for item in items
+                    1000 * privacy_unit + item if key_of(privacy_unit) == "all" else item
+                    for privacy_unit in range(units)
+                    for item in items
                 ],
                 "weight": np.full(units * len(items), weight),
             }
@@ -239,8 +245,8 @@ def chosen(log: list[pa.Table]) -> np.ndarray:
     for contribution in seen_by_sink(
         lambda pipeline: pipeline | beam.Create(log, reshuffle=False) | bound | beam.combiners.ToList()
     )[0]:
-        unit, item = divmod(contribution.item, 1000)
-        kept[unit].append((item, contribution.weight))
+        privacy_unit, item = divmod(contribution.item, 1000)
+        kept[privacy_unit].append((item, contribution.weight))
     counts = Counter(tuple(sorted(pair)) for pair in kept.values())
     pairs = [((first, 1), (second, 1)) for first, second in itertools.combinations(range(STAYING), 2)]
     return np.array([*(counts[pair] for pair in pairs), UNITS_DRAWN - sum(counts[pair] for pair in pairs)])
@@ -290,7 +296,7 @@ def small_releases(log: list[pa.Table]) -> np.ndarray:
         PrivacySpec(rho=2),
         item="item",
         weight="weight",
-        unit=PrivacyId("user", dataclasses.replace(TWO, max_keys=1)),
+        privacy_unit=PrivacyId("user", dataclasses.replace(TWO, max_keys=1)),
         keys=PublicKeys(keys, "key"),
     )
     outputs = seen_by_sink(
@@ -316,7 +322,7 @@ def same_releases(first: np.ndarray, second: np.ndarray) -> bool:
 @pytest.mark.slow
 def test_releases_are_as_if_deleted_records_had_never_been() -> None:
     """False alarm <= 1e-9. The test can fail: if deletes are ignored, it does."""
-    without, after = churn(2 * SAMPLES, lambda unit: f"k{unit // 2}")
+    without, after = churn(2 * SAMPLES, lambda privacy_unit: f"k{privacy_unit // 2}")
     never_saw = small_releases(without)
     assert len(never_saw) == SAMPLES
     assert same_releases(never_saw, small_releases(after))

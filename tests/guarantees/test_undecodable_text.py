@@ -10,19 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import (
-    CountSketch,
-    ListedHistogram,
-    ListedItems,
-    NormBound,
-    PrivacyId,
-    PrivacySpec,
-    ReleasedSketch,
-    read_releases,
-)
+from beam_dpsketch import CountSketch, ListedItems, NormBound, PrivacyId, PrivacySpec, read_releases
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.columns import plain_column
 from beam_dpsketch.exact.reading.reading import RecordReader
 from beam_dpsketch.exact.reading.selectors import Selectors
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.bounding_over_windows import _ById
 from tests.cli.consoles import run
@@ -86,8 +79,8 @@ def test_sketches_by_hand_refuse_it_or_leave_it_out_and_do_not_show_it() -> None
 
 
 def test_a_check_says_that_it_is_nothing() -> None:
-    unit = PrivacyId("person", NormBound(1))
-    private = PrivateFrequencies(SPEC, PrivacySpec(rho=1), unit=unit, item="city")
+    privacy_unit = PrivacyId("person", NormBound(1))
+    private = PrivateFrequencies(SPEC, PrivacySpec(rho=1), privacy_unit=privacy_unit, item="city")
     good = pa.table({"person": ["a"], "city": ["Oslo"]})
     private.check([good])
     with pytest.raises(ValueError, match=r"row 1 of .*item='city' is None: such a record is dropped"):

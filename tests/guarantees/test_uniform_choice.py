@@ -41,7 +41,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
       in_state: whether parts are merged as on streams, or gathered until they are many.
       signed: whether weights may be negative.
     """
-    bounds = RecordBounds(max_per_key=KEPT, signed=signed)
+    bounds = RecordBounds(max_records=KEPT, signed=signed)
     bound = RecordRule(bounds, RandomPriorities())
     records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=False)
     shard = steps.ShardWindowedRecords(records, bound, None)
@@ -49,7 +49,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
     for number, bundle in enumerate(bundles):
         id_of = kind or (np.int64 if number % 2 else int)
         shard.start_bundle()
-        rows = [{"user": id_of(unit), "item": item} for item in bundle for unit in range(UNITS)]
+        rows = [{"user": id_of(privacy_unit), "item": item} for item in bundle for privacy_unit in range(UNITS)]
         emitted = [value for window in WINDOWS for row in rows for value in shard.process(row, window) or ()]
         for value in [*emitted, *shard.finish_bundle()]:
             payloads[value.windows[0], value.value[0]].append(value.value[1])
@@ -64,7 +64,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
         for bounded in steps.BoundShard(bound).process((key, parts), PANE_INFO_UNKNOWN):
             table = bounded.kept
             counts += np.bincount(list(map(decode, table["item"].to_pylist())), minlength=5)
-            kept_of_each.update((window, unit) for unit in encode_ids(table["unit"]).to_pylist())
+            kept_of_each.update((window, privacy_unit) for privacy_unit in encode_ids(table["unit"]).to_pylist())
     assert len(kept_of_each) == 2 * UNITS
     assert set(kept_of_each.values()) == {KEPT}
     return float(stats.chisquare(counts).pvalue)

@@ -24,7 +24,7 @@ import pytest
 
 from beam_dpsketch import (
     ConfigError,
-    ElementsWarning,
+    InputWarning,
     LossLimit,
     PrivacyBudget,
     ReleaseSpec,
@@ -47,17 +47,17 @@ ROWS, ODD = 36, 12
 _WHEN = {"start": "2020-01-01", "end": "2030-01-01"}
 _DOMAINS = {
     "whole": {"type": "integer", "low": -10, "high": 10},
-    "real": {"type": "float", "low": -10, "high": 10, "resolution": 0.5},
-    "log": {"type": "log", "low": 1, "high": 10, "relative": 0.1},
-    "when": {"type": "timestamp", **_WHEN, "resolution": "100d"},
+    "real": {"type": "float", "low": -10, "high": 10, "step": 0.5},
+    "log": {"type": "log", "low": 1, "high": 10, "relative_step": 0.1},
+    "when": {"type": "timestamp", **_WHEN, "step": "100d"},
 }
 
 
 def settings(role: str) -> dict[str, Any]:
     """A release in which column x has this role."""
-    every: dict[str, Any] = {"privacy": {"rho": 50}, "unit": "record", "item": "x"}
+    every: dict[str, Any] = {"privacy": {"rho": 50}, "privacy_unit": "record", "item": "x"}
     if role == "weight":
-        every |= {"item": "y", "weight": "x", "unit": {"record": {"max_weight": 1}}}
+        every |= {"item": "y", "weight": "x", "privacy_unit": {"record": {"max_weight": 1}}}
     if role in ("time", "weight"):
         every |= {"kind": "frequencies", "item": "y", "spec": {"depth": 1, "width": 16}}
     else:
@@ -195,11 +195,11 @@ def test_missing_words_are_no_mistake_and_stay_values_where_text_is_read(role: s
     for word in random.Random(role).sample(spellings.MISSING_WORDS, 10):
         for door in ("csv", "objects of pandas", *(["Arrow", "Polars"] if role in TIMES else [])):
             with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", ElementsWarning)
+                warnings.simplefilter("always", InputWarning)
                 assert abs(records(DOORS[door](tmp_path, role, word)) - (ROWS - ODD)) < ODD / 2, (door, word)
             assert not [each for each in caught if "look like" in str(each.message)], (door, word)
     names = pa.table({"x": ["NA", "null", "-", "n/a"] * 9, "y": ["a"] * ROWS})
-    as_text = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "unit": "record"}
+    as_text = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "privacy_unit": "record"}
     assert round(release_frame(names, as_text).estimate("NA")) == 9
 
 
@@ -260,9 +260,9 @@ def test_wrong_spellings_are_refused(thousands: str, decimal: str, date_format: 
         read_release({**settings("real"), "csv": {"date_format": "DD/MM/YYYY"}})
 
 
-DOMAIN = "{type: float, low: 0, high: 2000, resolution: 0.5}"
+DOMAIN = "{type: float, low: 0, high: 2000, step: 0.5}"
 OPTIONS = ["--kind", "quantiles", "--item", "x", "--domain", DOMAIN]
-OPTIONS += ["--unit", "record", "--rho", "50", "--output", "x.dpsketch", "--replace"]
+OPTIONS += ["--privacy-unit", "record", "--rho", "50", "--output", "x.dpsketch", "--replace"]
 
 
 def test_the_command_refuses_before_it_spends_and_reads_what_is_declared(
@@ -271,7 +271,9 @@ def test_the_command_refuses_before_it_spends_and_reads_what_is_declared(
     """As run, check and rehearse say it; the message has the option that helps."""
     monkeypatch.chdir(tmp_path)
     csv_file(tmp_path, "real", "1.234,50")
-    Path("s.yaml").write_text(f"{{kind: quantiles, item: x, domain: {DOMAIN}, unit: record, privacy: {{rho: 1}}}}")
+    Path("s.yaml").write_text(
+        f"{{kind: quantiles, item: x, domain: {DOMAIN}, privacy_unit: record, privacy: {{rho: 1}}}}"
+    )
     words = (
         "item='x': about 35 % of the values are not numbers (FloatDomain); they look like 9.999,99. Write numbers as "
     )
@@ -302,13 +304,13 @@ def test_nothing_is_paid_for_a_table_that_is_refused(tmp_path: Path) -> None:
     )
     budget = PrivacyBudget(rho=1)
     declared = read_release(settings("real"))
-    of_budget = ReleaseSpec(declared.count, budget.spend(rho=1), declared.unit, item="x")
+    of_budget = ReleaseSpec(declared.count, budget.spend(rho=1), declared.privacy_unit, item="x")
     with pytest.raises(ArgumentError, match="Nothing was spent"):
         release_frame(bad, of_budget)
     assert abs(records(release_frame(good, of_budget)) - 24) < 24
     with pytest.raises(ValueError, match="has paid for another release"):
         release_frame(good, of_budget)
-    ledger = with_account(tmp_path / "spent.db", LossLimit(rho=1), unit="record")
+    ledger = with_account(tmp_path / "spent.db", LossLimit(rho=1), privacy_unit="record")
     pays = {"privacy": {"rho": 1, "ledger": str(tmp_path / "spent.db"), "account": "visits"}}
     with pytest.raises(ArgumentError, match="Nothing was spent"):
         release_frame(bad, {**settings("real"), **pays})
@@ -323,7 +325,7 @@ def test_nothing_is_paid_for_a_norm_that_the_data_choose_either(tmp_path: Path) 
     pays = {"privacy": {"rho": 1, "ledger": str(tmp_path / "spent.db"), "account": "visits"}}
     table = pd.DataFrame({"x": pd.Series(objects("real", "1,234"), dtype=object), "y": "a"})
     with pytest.raises(ArgumentError, match="Nothing was spent"):
-        release_frame(table, {**settings("real"), **pays, "unit": {"privacy_id": "y", "norm": "auto"}})
+        release_frame(table, {**settings("real"), **pays, "privacy_unit": {"privacy_id": "y", "norm": "auto"}})
     assert payments(ledger) == []
 
 
@@ -338,7 +340,7 @@ def test_shares_are_rounded_and_above_one_per_cent_refused(odd: int, share: str)
     table = pd.DataFrame({"x": column, "y": "a"})
     words = f"item='x': {share} of the values are not numbers (FloatDomain); they look like 9,9. "
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ElementsWarning)
+        warnings.simplefilter("always", InputWarning)
         if share == "under 1 %":
             release_frame(table, settings("real"))
         else:
@@ -409,7 +411,7 @@ def test_ids_with_a_point_have_a_way_out_of_csv(tmp_path: Path) -> None:
         "kind": "frequencies",
         "item": "y",
         "privacy": {"rho": 1},
-        "unit": {"privacy_id": "x", "norm": {"max_norm": 1}},
+        "privacy_unit": {"privacy_id": "x", "norm": {"max_norm": 1}},
     }
     declared = read_release({**ids, "spec": {"depth": 1, "width": 16}})
     way_out = r"look like 99\.9\. Write whole numbers, or .* use Parquet with a column of text"
@@ -448,7 +450,7 @@ OTHERS = {"text": {"type": "text", "max_bytes": 8}, "ipv4": {"type": "ipv4"}}
 def test_the_code_in_a_refusal_of_a_type_runs(door: Any, role: str) -> None:
     """Its table is read, or refused for its values, or for its new type with code that was not tried yet."""
     top: dict[str, Any] = {"kind": "top_k", "k": 1, "item": "x", "domain": OTHERS.get(role)}
-    top |= {"privacy": {"epsilon": 9, "delta": 1e-6}, "unit": "record"}
+    top |= {"privacy": {"epsilon": 9, "delta": 1e-6}, "privacy_unit": "record"}
     given = settings(role) if role in (*NUMBERS, *TIMES) else top
     codes = []
     for values, kind in TYPED.values():
@@ -473,7 +475,7 @@ def refused(table: Any, given: dict[str, Any], code: str) -> str:
 def test_keys_that_no_file_can_hold_are_told() -> None:
     """Halves of surrogate pairs: a release with such a key could not leave a pipeline."""
     table = pd.DataFrame({"k": pd.Series(["\udcff"] * 12 + ["b"] * 24, dtype=object), "x": "a"})
-    given = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "unit": "record"}
+    given = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "privacy_unit": "record"}
     with pytest.raises(ArgumentError, match=r"key='k': about 35 % .* bytes that are not UTF-8\. Write text in UTF-8"):
         release_frame(table, {**given, "keys": {"assume_public": True, "field": "k"}})
 
@@ -482,12 +484,12 @@ def test_whole_numbers_that_floats_have_rounded_are_refused() -> None:
     """In ids, keys, items and domains of pandas, and with an exponent in CSV; beyond a domain they are clamped."""
     large = [float(2**53 + 2 * n) for n in range(12)]
     table = pd.DataFrame({"x": [*large, *map(float, range(24)), None], "y": "a", "p": range(37)})
-    person = {"privacy_id": "x", "records": {"max_per_key": 1}}
+    person = {"privacy_id": "x", "records": {"max_records": 1}}
     key = {"keys": {"assume_public": True, "field": "x"}}
-    as_text = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "unit": "record"}
+    as_text = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "privacy_unit": "record"}
     inside = {**settings("whole"), "domain": {"type": "integer", "low": 0, "high": 2**62}}
     for given, words in (
-        ({**as_text, "item": "y", "unit": person}, "privacy_id='x': about 35 %"),
+        ({**as_text, "item": "y", "privacy_unit": person}, "privacy_id='x': about 35 %"),
         ({**as_text, "item": "y", **key}, "key='x': about 35 %"),
         (as_text, "item='x': about 35 %"),
         (inside, "item='x': about 35 %"),
@@ -498,7 +500,7 @@ def test_whole_numbers_that_floats_have_rounded_are_refused() -> None:
             release_frame(table, given)
     assert abs(records(release_frame(table, settings("whole"))) - 36) < 6
     with pytest.raises(RefusalError, match="got double"):
-        release_frame(pa.table({"x": large, "y": ["a"] * 12}), {**as_text, "item": "y", "unit": person})
+        release_frame(pa.table({"x": large, "y": ["a"] * 12}), {**as_text, "item": "y", "privacy_unit": person})
     assert Spelling().read(
         pa.array(["9007199254740993", "9.007199254740993e15"], pa.large_string()), INTEGER
     ).to_pylist() == [9007199254740993, None]
@@ -514,14 +516,19 @@ def test_rows_without_an_id_outside_of_the_windows_or_not_listed_are_told() -> N
             "day": days,
         }
     )
-    given: dict[str, Any] = {"kind": "frequencies", "item": "city", "items": ["Oslo", "Bern"], "privacy": {"rho": 1}}
-    given |= {"unit": {"privacy_id": "person", "records": {"max_per_key": 9, "max_keys": 1}}}
+    given: dict[str, Any] = {
+        "kind": "frequencies",
+        "item": "city",
+        "listed_items": ["Oslo", "Bern"],
+        "privacy": {"rho": 1},
+    }
+    given |= {"privacy_unit": {"privacy_id": "person", "records": {"max_records": 9, "max_keys": 1}}}
     given |= {"keys": {"public": ["NO", "SE"], "field": "country"}}
     given |= {"windows": _WHEN, "time": {"field": "day", "every": "3653d"}}
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ElementsWarning)
+        warnings.simplefilter("always", InputWarning)
         release_frame(table, given)
-    assert sorted(str(each.message) for each in caught if each.category is ElementsWarning) == [
+    assert sorted(str(each.message) for each in caught if each.category is InputWarning) == [
         "item='city': about 50 % of the rows have a value that is not listed. They do not count.",
         "key='country': about 10 % of the rows have no value. They do not count.",
         "key='country': about 20 % of the rows have a value that is not listed, though some differ in blanks or "
@@ -537,11 +544,11 @@ def test_rows_without_an_id_outside_of_the_windows_or_not_listed_are_told() -> N
 )
 def test_lists_of_another_type_are_refused_before_anything_is_spent(form: Any) -> None:
     table = form(pa.table({"x": ["1", "2"] * 50, "n": [1, 2] * 50}))
-    base = {"kind": "frequencies", "privacy": {"rho": 1}, "unit": "record"}
+    base = {"kind": "frequencies", "privacy": {"rho": 1}, "privacy_unit": "record"}
     for given, words in (
         ({"item": "n", "keys": {"public": [1, 2], "field": "x"}}, "key='x' holds text, and the list has whole numbers"),
         ({"item": "x", "keys": {"public": ["1"], "field": "n"}}, "key='n' holds whole numbers, and the list has text"),
-        ({"item": "x", "items": [1, 2]}, "item='x' holds text, and the list has whole numbers"),
+        ({"item": "x", "listed_items": [1, 2]}, "item='x' holds text, and the list has whole numbers"),
     ):
         with pytest.raises(ArgumentError, match=f"{words}, so no row would count. List .*E619"):
             release_frame(table, {**base, **given})
@@ -556,11 +563,11 @@ def test_blanks_around_fields_of_csv_are_no_part_of_them(tmp_path: Path) -> None
     """Nor of the names of columns, of the lines of a list, and of a field in quotes."""
     rows = 'person, item ,country\nAnn, "a", NO\n' + " Ann,a ,NO \n Ann ,b, NO\n" * 20
     (tmp_path / "x.csv").write_text(rows)
-    given = {"kind": "frequencies", "item": "item", "privacy": {"rho": 50}, "unit": "record"}
+    given = {"kind": "frequencies", "item": "item", "privacy": {"rho": 50}, "privacy_unit": "record"}
     given |= {"keys": {"public": ["NO"], "field": "country"}}
-    person = {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}}
-    for unit, counts in (("record", [21, 20, 0]), (person, None)):
-        declared = read_release({**given, "unit": unit})
+    person = {"privacy_id": "person", "records": {"max_records": 1, "max_keys": 1}}
+    for privacy_unit, counts in (("record", [21, 20, 0]), (person, None)):
+        declared = read_release({**given, "privacy_unit": privacy_unit})
         released = release_frame(
             open_files([str(tmp_path / "x.csv")], declared, lambda _: None, lambda _: None).table, declared
         )["NO"]

@@ -14,18 +14,11 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    REPLACE_ONE,
-    NeighboringRelation,
-    PrivacySpec,
-    RecordBounds,
-    ReleaseTerms,
-    SketchSpec,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sketches.spec import FLAT_KINDS
 from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.transforms.steps.windows import check_windowing
 from tests.helpers.pipelines import FN_API
 
@@ -60,7 +53,7 @@ def worst(records: np.ndarray, relation: NeighboringRelation) -> int:
 def noise(spec: SketchSpec, windowfn: Any, bounds: RecordBounds, relation: Any) -> Fraction:
     """The sigma^2 of the counters that the private transforms draw for such windows at a cost of `RHO`."""
     elements = beam.Pipeline(runner=FN_API) | beam.Create([1]) | beam.WindowInto(windowfn)
-    privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=None)
+    privacy = PrivacySpec(rho=RHO, relation=relation, summary_counts=None)
     (variance,) = calibrate(spec, ReleaseTerms(privacy, bounds, window_count=check_windowing(elements).per_element))
     return variance
 

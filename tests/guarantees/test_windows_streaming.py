@@ -9,16 +9,8 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
-from beam_dpsketch import (
-    CountSketch,
-    PrivacyId,
-    PrivacySpec,
-    Record,
-    RecordBounds,
-    ReleasedSketch,
-    ReleaseTerms,
-    WindowingError,
-)
+from beam_dpsketch import CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds, ReleaseTerms, WindowingError
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.units import Unit
@@ -34,14 +26,14 @@ from tests.helpers.one_bundle import released_by
 from tests.helpers.pipelines import BUNDLE_BASED, SPEC, ExactCounters, seen_by_sink
 from tests.helpers.streams import WithStart, with_late_data
 
-PRIVACY = PrivacySpec(rho=0.1, side_counters=None)
-UNITS = {"record": Record(), "privacy id": PrivacyId(len, RecordBounds(max_per_key=9))}
+PRIVACY = PrivacySpec(rho=0.1, summary_counts=None)
+UNITS = {"record": Record(), "privacy id": PrivacyId(len, RecordBounds(max_records=9))}
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-def test_each_window_of_a_stream_is_released_once(unit: Unit) -> None:
-    transform = PrivateFrequencies(SPEC, PRIVACY, unit=unit)
+@pytest.mark.parametrize("privacy_unit", UNITS.values(), ids=UNITS)
+def test_each_window_of_a_stream_is_released_once(privacy_unit: Unit) -> None:
+    transform = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=privacy_unit)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = pipeline | with_late_data() | beam.WindowInto(window.FixedWindows(60))
@@ -94,7 +86,7 @@ def test_an_id_is_not_bounded_anew_in_a_second_firing() -> None:
     """`BundleBasedDirectRunner` drops late data only after the end of a window; here the watermark is at its end."""
     times = [window.TimestampedValue("u", time) for time in (1, 2, 3, 4)]
     source = Stream().advance_watermark_to(0).add_elements(times[:2]).advance_watermark_to(60).add_elements(times[2:])
-    bounding = BoundContributions(PrivacyId(len, RecordBounds(max_per_key=2)))
+    bounding = BoundContributions(PrivacyId(len, RecordBounds(max_records=2)))
     windows = beam.WindowInto(window.FixedWindows(60))
     kept = seen_by_sink(
         lambda pipeline: pipeline | source.advance_watermark_to_infinity() | windows | bounding,

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
-    Groups,
     Horizon,
     KeySelection,
     NormBound,
@@ -23,6 +22,7 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
     TextDomain,
+    Thresholding,
     release_frame,
 )
 from beam_dpsketch.config import read_release
@@ -39,16 +39,18 @@ SPEC, PRIVACY = SketchSpec(depth=3, width=16), PrivacySpec(epsilon=2, delta=1e-6
 PEOPLE, IN_KEYS = PrivacyId("person", RecordBounds(1)), PrivacyId("person", RecordBounds(1, max_keys=1))
 ROWS = [{"person": f"p{n}", "city": ["Oslo", "Rome"][n % 2]} for n in range(200)]
 TRANSFORMS: dict[str, Any] = {
-    "one release": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PEOPLE, item="city"),
+    "one release": lambda: PrivateFrequencies(SPEC, PRIVACY, privacy_unit=PEOPLE, item="city"),
     "listed keys": lambda: PrivateFrequencies(
-        SPEC, PRIVACY, unit=IN_KEYS, item="city", keys=PublicKeys(["Oslo"], "city")
+        SPEC, PRIVACY, privacy_unit=IN_KEYS, item="city", keys=PublicKeys(["Oslo"], "city")
     ),
     "chosen keys": lambda: PrivateFrequencies(
-        SPEC, PRIVACY, unit=IN_KEYS, item="city", keys=KeySelection(1e-7, "city")
+        SPEC, PRIVACY, privacy_unit=IN_KEYS, item="city", keys=KeySelection(1e-7, "city")
     ),
-    "groups": lambda: PrivateTopK(TextDomain(4), PRIVACY, k=2, unit=IN_KEYS, item="city", method=Groups(1e-7)),
+    "groups": lambda: PrivateTopK(
+        TextDomain(4), PRIVACY, k=2, privacy_unit=IN_KEYS, item="city", method=Thresholding(1e-7)
+    ),
     "rows": lambda: PrivateFrequencies(
-        SPEC, PRIVACY, unit=PrivacyId("person", NormBound(2)), item="city", windows=Horizon(0, 60, 4)
+        SPEC, PRIVACY, privacy_unit=PrivacyId("person", NormBound(2)), item="city", windows=Horizon(0, 60, 4)
     ),
 }
 
@@ -86,8 +88,8 @@ def test_one_pipeline_works_out_each_set_of_terms_once(name: str, worked: Worked
 
 
 def test_a_table_works_out_each_set_of_terms_once(worked: Worked) -> None:
-    unit = {"privacy_id": "person", "norm": {"max_norm": 1}}
-    settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": unit}
+    privacy_unit = {"privacy_id": "person", "norm": {"max_norm": 1}}
+    settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "privacy_unit": privacy_unit}
     release_frame(pa.Table.from_pylist(ROWS), settings)
     assert worked.times
     assert set(worked.times.values()) == {1}

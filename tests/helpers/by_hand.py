@@ -8,21 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineRow
-from beam_dpsketch.answers.factor import ReleasedFactor
+from beam_dpsketch import PrivacyStatement, RecordBounds, SketchSpec
+from beam_dpsketch.answers.factor import ReleasedFactorization
 from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.metrics import ReleasedMetrics
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.statistics import ReleasedStatistics
 from beam_dpsketch.exact.sketches import CountMin, CountSketch, LinearSketch, RawSketch
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.exact.sketches.metrics import JoinedSketches, MetricsSpec
 from beam_dpsketch.exact.sketches.statistics import NumberSums
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.noise.drawing import round_off
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.statement.notes import RowNote
-from beam_dpsketch.statement.side_notes import SideNote
+from beam_dpsketch.statement.summary_notes import SummaryNote
 from tests.helpers.raw import of_kind
 
 RELEASED: dict[type[LinearSketch], type[ReleasedSketch]] = {
@@ -37,8 +39,8 @@ def statement(**changes: Any) -> PrivacyStatement:
         "rho": Fraction(1, 2),
         "sigma_squared_per_level": (Fraction(9),),
         "relation": NeighboringRelation.REPLACE_ONE,
-        "unit": PrivacyUnit.PRIVACY_ID,
-        "bounds": RecordBounds(max_per_key=3),
+        "privacy_unit": PrivacyUnit.PRIVACY_ID,
+        "bounds": RecordBounds(max_records=3),
         "release_ids": (bytes(range(48)),),
     }
     return PrivacyStatement(**fields | changes)
@@ -51,9 +53,9 @@ def note(
     sigma_squared: Fraction = Fraction(25),
     value: int = 0,
     scale_bits: int = 0,
-) -> SideNote:
-    """What a release says of one side counter."""
-    return SideNote(
+) -> SummaryNote:
+    """What a release says of one summary count."""
+    return SummaryNote(
         names=(names,) if isinstance(names, str) else names,
         share=share,
         squared_limit=squared_limit,
@@ -84,11 +86,11 @@ def numbers(
     return ReleasedStatistics(raw.spec, raw.counters, said, max(scale_bits, raw.scale_bits))
 
 
-def factor(raw: FactorHistogram, *, scale_bits: int = 0, **changes: Any) -> ReleasedFactor:
+def factor(raw: FactorHistogram, *, scale_bits: int = 0, **changes: Any) -> ReleasedFactorization:
     """Return the rows of a raw histogram as if they had been released, in units of 2**-scale_bits of a record."""
     (rows,) = raw.tables_to_release(scale_bits)
     rows = round_off(rows << np.int64(scale_bits), raw.spec.factor.dropped_bits)
-    return ReleasedFactor(raw.spec, rows, statement(**changes), scale_bits)
+    return ReleasedFactorization(raw.spec, rows, statement(**changes), scale_bits)
 
 
 def metrics(spec: MetricsSpec, records: Sequence[Any], *, scale_bits: int = 0, **changes: Any) -> ReleasedMetrics:
@@ -112,7 +114,7 @@ COUNTS = released(CountMin, SketchSpec(depth=1, width=3), [[7, 8, 9]])
 def row(number: int = 5, mechanism: RowMechanism = BinnedRoot(9), **changes: Any) -> TimelineRow:  # noqa: B008
     """A row over time with ordinary counters."""
     over_time = {
-        "unit": PrivacyUnit.RECORD_OVER_HORIZON,
+        "privacy_unit": PrivacyUnit.RECORD_OVER_HORIZON,
         "bounds": RecordBounds(1),
         "over_time": RowNote(mechanism, number, dropped_bits=3),
     }

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, PrivacyStatement
+from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacyStatement
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 
 Parts: TypeAlias = "tuple[tuple[int, int], ...]"

@@ -12,7 +12,8 @@ import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import Horizon, PrivacySpec, Record, TimelineRow
+from beam_dpsketch import Horizon, PrivacySpec, Record
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.exact.horizon import Mechanism
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
@@ -58,7 +59,7 @@ def frequencies(
 ) -> PrivateFrequencies:
     """The transform, of records if no unit is given."""
     return PrivateFrequencies(
-        spec, privacy, windows=made_by(mechanism, horizon), **{"item": "item", "unit": Record()} | arguments
+        spec, privacy, windows=made_by(mechanism, horizon), **{"item": "item", "privacy_unit": Record()} | arguments
     )
 
 
@@ -72,7 +73,11 @@ def per_key(
 ) -> PrivateFrequencies:
     """The transform of each key, of records if no unit is given."""
     return PrivateFrequencies(
-        spec, privacy, windows=made_by(mechanism, horizon), keys=keys, **{"item": "item", "unit": Record()} | arguments
+        spec,
+        privacy,
+        windows=made_by(mechanism, horizon),
+        keys=keys,
+        **{"item": "item", "privacy_unit": Record()} | arguments,
     )
 
 

@@ -24,7 +24,7 @@ DOMAINS = [
     IPv4Domain(),
     TimestampDomain(DAY, DAY + datetime.timedelta(1)),
 ]
-BOUNDS = RecordBounds(max_per_key=300, max_keys=30, max_weight=1 << 17)
+BOUNDS = RecordBounds(max_records=300, max_keys=30, max_weight=1 << 17)
 RECIPES = [SketchInput(SPEC, BOUNDS), *(SketchInput(TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS)]
 
 

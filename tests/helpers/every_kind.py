@@ -30,7 +30,7 @@ class Visit(NamedTuple):
 
 
 VISITS = [Visit(f"user {i % 7}", f"page {i % i_step}", i % 5 - 1) for i_step in (3, 11) for i in range(1, 40)]
-WIDE = RecordBounds(max_per_key=1000, max_weight=10, signed=True)
+WIDE = RecordBounds(max_records=1000, max_weight=10, signed=True)
 SINGLE = Record(max_weight=10, signed=True)
 PRIVACY = PrivacySpec(rho=0.1)
 TABLE = pa.Table.from_pylist([visit._asdict() for visit in VISITS])
@@ -107,17 +107,19 @@ def branches(kinds: Iterable[str], pipeline: beam.Pipeline) -> beam.PCollection:
     of_one_key = PrivacyId("user", dataclasses.replace(WIDE, max_keys=1))
     for kind in kinds:
         elements = KINDS[kind]
-        branch(f"{kind}, unbounded", elements, PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=SINGLE))
-        branch(f"{kind}, bounded", elements, PrivateFrequencies(COUNT_MIN, PRIVACY, **NAMES, unit=by_user))
-        numbers = PrivateStatistics(SECONDS, PRIVACY, variance=True, item="seconds", weight="seconds", unit=by_user)
+        branch(f"{kind}, unbounded", elements, PrivateFrequencies(SPEC, PRIVACY, **NAMES, privacy_unit=SINGLE))
+        branch(f"{kind}, bounded", elements, PrivateFrequencies(COUNT_MIN, PRIVACY, **NAMES, privacy_unit=by_user))
+        numbers = PrivateStatistics(
+            SECONDS, PRIVACY, variance=True, item="seconds", weight="seconds", privacy_unit=by_user
+        )
         branch(f"{kind}, numbers", elements, numbers)
-        for name, unit in {"unbounded": SINGLE, "bounded": of_one_key}.items() if kind in KEYED else ():
-            keyed = PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=unit, keys=AssumePublicKeys("user"))
+        for name, privacy_unit in {"unbounded": SINGLE, "bounded": of_one_key}.items() if kind in KEYED else ():
+            keyed = PrivateFrequencies(SPEC, PRIVACY, **NAMES, privacy_unit=privacy_unit, keys=AssumePublicKeys("user"))
             branch(f"{kind}, of *, {name}", elements, keyed)
-    pairs = PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=of_one_key, keys=AssumePublicKeys())
+    pairs = PrivateFrequencies(SPEC, PRIVACY, **NAMES, privacy_unit=of_one_key, keys=AssumePublicKeys())
     branch("pairs, of *, bounded", [(visit.user, visit) for visit in VISITS], pairs)
     for name, items in ITEMS.items():
-        branch(name, items, PrivateFrequencies(SPEC, PRIVACY, unit=Record()))
+        branch(name, items, PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record()))
     return outputs | beam.Flatten()
 
 

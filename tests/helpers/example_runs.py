@@ -26,6 +26,6 @@ needs_flights = pytest.mark.skipif(
 )
 AS_USERS = [
     pytest.mark.usefixtures("importable_in_workers"),
-    pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning"),
+    pytest.mark.filterwarnings("error::beam_dpsketch.errors.InputWarning"),
 ]
 """Marks of tests that run an example: workers can import it, and it counts what its elements hold."""

@@ -8,18 +8,18 @@ import numpy as np
 
 from beam_dpsketch import (
     CountSketch,
-    FactorSpec,
+    FactorizationSpec,
     Horizon,
     IntegerDomain,
     PrivacySpec,
-    ReleasedFactor,
-    ReleasedFrequencies,
-    ReleasedStatistics,
     ReleaseTerms,
     SketchSpec,
-    TimelineRow,
     release,
 )
+from beam_dpsketch.answers.factor import ReleasedFactorization
+from beam_dpsketch.answers.flat import ReleasedFrequencies
+from beam_dpsketch.answers.over_time import TimelineRow
+from beam_dpsketch.answers.statistics import ReleasedStatistics
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -44,9 +44,9 @@ def hostile() -> ReleasedFrequencies:
 
 
 @functools.cache
-def delays(seed: int = 0) -> ReleasedFactor:
+def delays(seed: int = 0) -> ReleasedFactorization:
     values = np.random.default_rng(seed).gamma(2.0, 15.0, 5000).astype(np.int64) - 10
-    return release(FactorHistogram(FactorSpec(IntegerDomain(-20, 240))).accumulate(values), _TERMS)
+    return release(FactorHistogram(FactorizationSpec(IntegerDomain(-20, 240))).accumulate(values), _TERMS)
 
 
 @functools.cache

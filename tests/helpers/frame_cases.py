@@ -21,7 +21,7 @@ from beam_dpsketch.frames.steps.tables import open_table
 from beam_dpsketch.frames.steps.windows import windows_of
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.rows.base import private_transform
-from beam_dpsketch.transforms.steps.grouped_counts import CountPairs
+from beam_dpsketch.transforms.steps.thresholded_counts import CountPairs
 from beam_dpsketch.transforms.steps.windows import plan_of
 from tests.helpers.pipelines import exact_sums, numbers_by_key, seen_by_sink
 
@@ -66,16 +66,16 @@ _LOSING: dict[str, Any] = {"privacy": {"epsilon": 3, "delta": "2e-3", "relation"
 
 
 def _person(field: str = "person", **bounds: Any) -> dict[str, Any]:
-    return {"unit": {"privacy_id": field, **bounds}}
+    return {"privacy_unit": {"privacy_id": field, **bounds}}
 
 
-_TWO = _person(records={"max_per_key": 2})
-_WEIGHTED = {"max_per_key": 3, "max_keys": 2, "max_weight": 4}
+_TWO = _person(records={"max_records": 2})
+_WEIGHTED = {"max_records": 3, "max_keys": 2, "max_weight": 4}
 _NORM = _person(norm={"max_norm": "5/2"})
 _CITIES: dict[str, Any] = {"kind": "frequencies", "item": "city", **_RHO, "spec": {"depth": 3, "width": 32}}
 _MINUTES = {"item": "minutes", "domain": {"type": "integer", "low": 0, "high": 240}, **_RHO}
 _NUMBERS: dict[str, Any] = {"kind": "statistics", "item": "minutes", "variance": True, **_RHO}
-_NUMBERS["domain"] = {"type": "float", "low": -0.5, "high": 61, "resolution": 1e-6}
+_NUMBERS["domain"] = {"type": "float", "low": -0.5, "high": 61, "step": 1e-6}
 _LISTED: dict[str, Any] = {"keys": {"public": ["NO", "IT", "FR"], "field": "country"}}
 _ASSUMED: dict[str, Any] = {"keys": {"assume_public": True, "field": "country"}}
 _SELECTED: dict[str, Any] = {"keys": {"select": {"delta": "1e-3"}, "field": "country"}}
@@ -88,16 +88,16 @@ _TEXTS: dict[str, Any] = {
     **_LISTED,
 }
 _GROUPS = {"kind": "top_k", "k": 3, "item": "city", "domain": {"type": "text", "max_bytes": 12}}
-_GROUPS |= {"method": {"groups": {"delta": "1e-3"}}, **_LOSING}
+_GROUPS |= {"method": {"threshold": {"delta": "1e-3"}}, **_LOSING}
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "records": {**_CITIES, **_TWO},
-    "records, ids are numbers": {**_CITIES, **_person("number", records={"max_per_key": 2})},
+    "records, ids are numbers": {**_CITIES, **_person("number", records={"max_records": 2})},
     "records, weights, listed keys": {**_CITIES, **_LISTED, "weight": "amount", **_person(records=_WEIGHTED)},
     "records, deletions": {
         **_CITIES,
         "weight": "amount",
-        **_person(records={"max_per_key": 3, "max_weight": 2, "signed": True}),
+        **_person(records={"max_records": 3, "max_weight": 2, "signed": True}),
     },
     "records, chosen keys": {**_CITIES, **_LOSING, **_SELECTED, **_person(records=_WEIGHTED)},
     "norm": {**_CITIES, **_NORM},
@@ -118,15 +118,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "count_min of single records": {
         **_CITIES,
         "spec": {"kind": "count_min", "depth": 2, "width": 16},
-        "unit": "record",
+        "privacy_unit": "record",
     },
     "single records, weights, assumed keys": {
         **_CITIES,
         **_ASSUMED,
         "weight": "amount",
-        "unit": {"record": {"max_weight": 3, "signed": True}},
+        "privacy_unit": {"record": {"max_weight": 3, "signed": True}},
     },
-    "single records, chosen keys": {**_CITIES, **_LOSING, **_SELECTED, "unit": "record"},
+    "single records, chosen keys": {**_CITIES, **_LOSING, **_SELECTED, "privacy_unit": "record"},
     "a pure epsilon": {
         **_CITIES,
         **_LISTED,
@@ -134,17 +134,21 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "weight": "amount",
         "privacy": {"epsilon": 1},
     },
-    "a norm of order 1": {
+    "an L1 norm": {
         **_CITIES,
         "weight": "amount",
         "privacy": {"epsilon": 1, "delta": "1e-6"},
-        **_person(norm={"max_norm": "7/2", "order": 1, "max_weight": 3, "signed": True}),
+        **_person(norm={"max_norm": "7/2", "norm": "l1", "max_weight": 3, "signed": True}),
     },
-    "listed items": {"kind": "frequencies", "item": "city", "items": ["Oslo", "Rome", "Paris"], **_RHO, **_NORM},
-    "no side counters": {**_CITIES, "privacy": {"rho": 1, "side_counters": "none"}, **_TWO},
+    "listed items": {"kind": "frequencies", "item": "city", "listed_items": ["Oslo", "Rome", "Paris"], **_RHO, **_NORM},
+    "no summary counts": {**_CITIES, "privacy": {"rho": 1, "summary_counts": "none"}, **_TWO},
     "quantiles": {"kind": "quantiles", **_MINUTES, **_TWO},
     "quantiles, norm, listed keys": {"kind": "quantiles", **_MINUTES, **_LISTED, **_NORM},
-    "quantiles, chosen norm": {"kind": "quantiles", **_MINUTES, **_person(norm={"auto": {"optimize_for": "typical"}})},
+    "quantiles, chosen norm": {
+        "kind": "quantiles",
+        **_MINUTES,
+        **_person(norm={"auto": {"optimize_for": "rarer_items"}}),
+    },
     "quantiles, chosen keys": {
         "kind": "quantiles",
         **_MINUTES,
@@ -161,9 +165,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "tree": {"memory": 4000},
     },
     "top-K of text, chosen norm, listed keys": {**_TEXTS, **_person(norm="auto")},
-    "top-K of numbers": {"kind": "top_k", "k": 3, **_MINUTES, "tree": {"memory": 4000}, "unit": "record"},
+    "top-K of numbers": {"kind": "top_k", "k": 3, **_MINUTES, "tree": {"memory": 4000}, "privacy_unit": "record"},
     "top-K of text": {**_TEXTS, **_NORM},
-    "statistics": {**_MINUTES, "kind": "statistics", "unit": "record"},
+    "statistics": {**_MINUTES, "kind": "statistics", "privacy_unit": "record"},
     "statistics, weights, listed keys": {
         **_NUMBERS,
         **_LISTED,
@@ -180,10 +184,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
         **_GROUPS,
         **_LISTED,
         "weight": "amount",
-        **_person(norm={"auto": {"max_keys": 4, "order": 1, "max_weight": 5}}),
+        **_person(norm={"auto": {"max_keys": 4, "norm": "l1", "max_weight": 5}}),
     },
     "groups, records, listed keys": {**_GROUPS, **_LISTED, **_person(records=_WEIGHTED)},
-    "groups, weights, assumed keys": {**_GROUPS, **_ASSUMED, "weight": "amount", "unit": {"record": {"max_weight": 5}}},
+    "groups, weights, assumed keys": {
+        **_GROUPS,
+        **_ASSUMED,
+        "weight": "amount",
+        "privacy_unit": {"record": {"max_weight": 5}},
+    },
 }
 CONFIGS = {name: read_release(settings) for name, settings in SETTINGS.items()}
 

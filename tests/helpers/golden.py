@@ -19,32 +19,31 @@ from beam_dpsketch import (
     CountMin,
     CountSketch,
     DyadicCountSketch,
-    FactorSpec,
+    FactorizationSpec,
     ListedItems,
     NormBound,
-    PrivacyUnit,
     RecordBounds,
     Released,
-    ReleasedCounts,
-    ReleasedDyadicCountSketch,
-    ReleasedListedItems,
     SketchSpec,
-    TimelineRow,
     TreeSpec,
 )
+from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.encodings import join_parts
 from beam_dpsketch.exact.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.lost_notes import LostNote
-from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote
+from beam_dpsketch.statement.notes import AnswerNote, KeyNote, ThresholdNote
 from beam_dpsketch.statement.release_format import DIGEST_BYTES, RELEASE_START
 from tests.helpers import by_hand, metric_specs
 from tests.helpers.stored import forged, sealed
@@ -67,7 +66,7 @@ def good() -> dict[str, Released]:
         rho=Fraction(22, 7),
         sigma_squared_per_level=(Fraction(10**40 + 1, 3**50),),
         relation=ADD_OR_REMOVE_ONE,
-        unit=PrivacyUnit.RECORD,
+        privacy_unit=PrivacyUnit.RECORD,
         bounds=RecordBounds(1, max_weight=100, signed=True),
         window_count=12,
         disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
@@ -76,7 +75,7 @@ def good() -> dict[str, Released]:
         CountMin,
         SketchSpec(depth=2, width=2, seed=1),
         [[1 << 20, -1], [0, 70_000]],
-        unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW,
+        privacy_unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW,
         disclosed=Disclosure.WINDOWS,
     )
     first = by_hand.released(CountMin, SketchSpec(depth=1, width=3), [[1, 2, 3]])
@@ -85,7 +84,7 @@ def good() -> dict[str, Released]:
     )
     spec = SketchSpec(depth=1, width=2)
     day = 24 * 60 * 60 * 1_000_000
-    in_period = {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "window_count": 3, "period_micros": day}
+    in_period = {"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "window_count": 3, "period_micros": day}
     return {
         "count_min": by_hand.without_noise(count_min),
         "count_sketch_blake2b_int64": by_hand.without_noise(count_sketch),
@@ -97,12 +96,12 @@ def good() -> dict[str, Released]:
             spec,
             [[8, 1]],
             scale_bits=2,
-            unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
+            privacy_unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
             bounds=RecordBounds(3, max_keys=5),
             window_count=7,
             over_time=AnswerNote(BinaryTree(64), 33),
         ),
-        "count_min_in_period": by_hand.released(CountMin, spec, [[7, 8]], **in_period, shown_delta=1e-9),
+        "count_min_in_period": by_hand.released(CountMin, spec, [[7, 8]], **in_period, reported_delta=1e-9),
         "count_min_keyed": by_hand.released(CountMin, spec, [[9, 10]], randomness=Randomness.KEYED),
         "listed_items": ReleasedListedItems(
             ListedItems(["Oslo", "", b"\xff", 1, -(1 << 63), (1 << 64) - 1, ("a", (1, b"")), "\ud800"]),
@@ -117,7 +116,7 @@ def good() -> dict[str, Released]:
             CountMin,
             SketchSpec(depth=1, width=2),
             [[5, 6]],
-            unit=PrivacyUnit.PRIVACY_ID,
+            privacy_unit=PrivacyUnit.PRIVACY_ID,
             bounds=RecordBounds(2, max_keys=16),
             delta=Fraction(1, 1_000_000),
             keys=KeyNote(
@@ -142,11 +141,11 @@ def good() -> dict[str, Released]:
 
 def _factors() -> dict[str, Released]:
     """Rows of a histogram; in parts of records, with signs and other noise; two together; and in several metrics."""
-    whole = by_hand.factor(FactorHistogram(FactorSpec(IntegerDomain(-5, 10))).accumulate([0, 3, 3, 99]))
+    whole = by_hand.factor(FactorHistogram(FactorizationSpec(IntegerDomain(-5, 10))).accumulate([0, 3, 3, 99]))
     again = by_hand.factor(
         FactorHistogram(whole.spec).accumulate([-5, -5]), release_ids=(bytes(48),), rho=Fraction(1, 3)
     )
-    fine = FactorHistogram(FactorSpec(FloatDomain(-1.0, 2.75, 0.25))).accumulate([-1.5, 0.0, 2.0], [3, -2, 7])
+    fine = FactorHistogram(FactorizationSpec(FloatDomain(-1.0, 2.75, 0.25))).accumulate([-1.5, 0.0, 2.0], [3, -2, 7])
     people = {"bounds": NormBound(Fraction(5, 2), max_weight=9, signed=True), "scale_bits": 5}
     several = metric_specs.joined(whole.spec, ListedItems(["Oslo", "Rome"]))
     return {
@@ -162,7 +161,7 @@ def _statistics() -> dict[str, Released]:
     whole = NumberSums(StatisticsSpec(IntegerDomain(-5, 10))).accumulate([0, 3, 3, 99])
     fine = NumberSums(StatisticsSpec(FloatDomain(-1.0, 2.75, 1e-6), variance=True))
     pure = {"pure": Fraction(2), "pure_rho": Fraction(2), "rho": Fraction(2), "noise": Noise.LAPLACE}
-    people = NormBound(Fraction(5, 2), order=1)
+    people = NormBound(Fraction(5, 2), norm="l1")
     return {
         "statistics": by_hand.numbers(whole),
         "statistics_variance": by_hand.numbers(
@@ -185,10 +184,14 @@ def _metrics() -> dict[str, Released]:
 def _laplace() -> dict[str, ReleasedSketch]:
     """Releases with Laplace noise: pure, with a delta, and together with a Gaussian."""
     pure = {"pure": Fraction(2), "pure_rho": Fraction(2), "rho": Fraction(2), "noise": Noise.LAPLACE}
-    listed = {"sigma_squared_per_level": (Fraction(1, 2),), "unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)}
+    listed = {
+        "sigma_squared_per_level": (Fraction(1, 2),),
+        "privacy_unit": PrivacyUnit.RECORD,
+        "bounds": RecordBounds(1),
+    }
     of_records = by_hand.note(("units", "records", "weight"), Fraction(1, 100), Fraction(1), Fraction(5000), -7)
-    people = NormBound(Fraction(5, 2), order=1)
-    note = {"delta": Fraction(1, 10**8), "keys": GroupNote(max_items=7, threshold=12, most=15)}
+    people = NormBound(Fraction(5, 2), norm="l1")
+    note = {"delta": Fraction(1, 10**8), "keys": ThresholdNote(max_items=7, threshold=12, most=15)}
     spec = SketchSpec(depth=1, width=3)
     laplace = by_hand.released(
         CountSketch,
@@ -209,7 +212,7 @@ def _laplace() -> dict[str, ReleasedSketch]:
         "count_sketch_laplace": laplace,
         "count_sketch_both": laplace.combine(by_hand.released(CountSketch, spec, [[5, 6, 7]], bounds=people)),
         "groups_laplace": ReleasedCounts(
-            GroupedItems.of(IntegerDomain(-5, 10), [(15).to_bytes(8, "big")]),
+            ThresholdedItems.of(IntegerDomain(-5, 10), [(15).to_bytes(8, "big")]),
             np.array([99]),
             by_hand.statement(
                 **pure, **note, sigma_squared_per_level=(Fraction(98),), bounds=RecordBounds(2, max_keys=7)
@@ -220,8 +223,8 @@ def _laplace() -> dict[str, ReleasedSketch]:
 
 def _groups() -> dict[str, ReleasedSketch]:
     """Grouped counts of text, of numbers in parts of records that units also vote for, and of nothing."""
-    words = GroupedItems.of(TextDomain(3), [b"ab\x03", b"abc\xff", b"\x01"], left_out=5)
-    note = {"delta": Fraction(1, 10**8), "keys": GroupNote(max_items=7, threshold=12, most=15)}
+    words = ThresholdedItems.of(TextDomain(3), [b"ab\x03", b"abc\xff", b"\x01"], left_out=5)
+    note = {"delta": Fraction(1, 10**8), "keys": ThresholdNote(max_items=7, threshold=12, most=15)}
     norm = {"bounds": NormBound(Fraction(5, 2), max_keys=7), "delta": Fraction(1, 10**6)}
     votes = KeyNote(
         method="two_rounds",
@@ -234,13 +237,13 @@ def _groups() -> dict[str, ReleasedSketch]:
         most=12_000,
         share=Fraction(1, 4),
     )
-    scaled = GroupNote(max_items=7, threshold=12 << 16, most=15 << 16, scale_bits=16, votes=votes)
-    numbers = GroupedItems.of(IntegerDomain(-5, 10), [(15).to_bytes(8, "big"), bytes(8)])
+    scaled = ThresholdNote(max_items=7, threshold=12 << 16, most=15 << 16, scale_bits=16, votes=votes)
+    numbers = ThresholdedItems.of(IntegerDomain(-5, 10), [(15).to_bytes(8, "big"), bytes(8)])
     return {
         "groups_text": ReleasedCounts(words, np.array([300, 20, 20]), by_hand.statement(**note)),
         "groups_numbers": ReleasedCounts(numbers, np.array([99, 98]), by_hand.statement(**norm, keys=scaled), 3),
         "groups_empty": ReleasedCounts(
-            GroupedItems(BytesDomain(4)), np.zeros(0, dtype=np.int64), by_hand.statement(**note)
+            ThresholdedItems(BytesDomain(4)), np.zeros(0, dtype=np.int64), by_hand.statement(**note)
         ),
     }
 
@@ -248,7 +251,7 @@ def _groups() -> dict[str, ReleasedSketch]:
 def _norms() -> dict[str, ReleasedSketch]:
     """Releases under norms with and without limits, in whole records and in parts of them."""
     people = NormBound(Fraction(5, 2), max_per_item=1)
-    limited = NormBound(20, max_weight=7, signed=True, resource_limit=1000)
+    limited = NormBound(20, max_weight=7, signed=True, max_distinct_items=1000)
     spec = SketchSpec(depth=2, width=2, seed=3)
     parts = [[33, -1], [1 << 20, 0]]
     return {
@@ -272,14 +275,14 @@ def _side_notes() -> dict[str, ReleasedSketch]:
         [[96, -3]],
         scale_bits=5,
         bounds=NormBound(Fraction(5, 2), max_weight=9, signed=True),
-        norm_spend=Fraction(1, 20),
+        norm_share=Fraction(1, 20),
         side=tuple(by_hand.note(name, *numbers, scale_bits=16) for name, numbers in counts.items()),
     )
     records = by_hand.released(
         CountMin,
         SketchSpec(depth=1, width=2),
         [[31, 11]],
-        unit=PrivacyUnit.RECORD,
+        privacy_unit=PrivacyUnit.RECORD,
         bounds=RecordBounds(1),
         side=(by_hand.note(("units", "records", "weight"), Fraction(1, 50), Fraction(1), Fraction(50), -42),),
     )
@@ -292,7 +295,7 @@ def _lost_notes() -> dict[str, ReleasedSketch]:
     own = LostNote(share=share, sigma_squared=Fraction(567, 2), first=0, counts=(17, -3, 1 << 40))
     kept = by_hand.note("weight", share / 2, Fraction(100), Fraction(10_000), 4900 << 16, scale_bits=16)
     of_run = LostNote(share=share / 2, sigma_squared=Fraction(567), first=-2, counts=(1, -(1 << 62), 0, 5), kept=kept)
-    people: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID}
+    people: dict[str, Any] = {"privacy_unit": PrivacyUnit.PRIVACY_ID}
     return {
         "count_min_lost": by_hand.released(CountMin, spec, [[6, 5]], **people, bounds=RecordBounds(2), lost=own),
         "count_min_lost_by_run": by_hand.released(CountMin, spec, [[7, 4]], **people, bounds=NormBound(9), lost=of_run),
@@ -302,7 +305,7 @@ def _lost_notes() -> dict[str, ReleasedSketch]:
 def rows() -> dict[str, TimelineRow]:
     """Rows over time by file name: of both mechanisms, of records, and of people under a norm with side notes."""
     note = by_hand.note("units", Fraction(1, 50), Fraction(6), Fraction(300), -(1 << 40), scale_bits=8)
-    people = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "bounds": NormBound(Fraction(5, 2)), "side": (note,)}
+    people = {"privacy_unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "bounds": NormBound(Fraction(5, 2)), "side": (note,)}
     return {
         "row_binned": by_hand.row(),
         "row_binned_people": by_hand.row(8, BinnedRoot(9, ratio=2, weight_bits=16, gain_bits=7), **people),
@@ -389,7 +392,7 @@ BAD: dict[str, dict[str, dict[str, Any]]] = {
         "bad_side_scale": {"statement.side.0.scale_bits": 17},
         "bad_side_share_not_reduced": {"statement.side.0.share": [2, 100]},
         "bad_side_share_of_all": {"statement.side.0.share": [1, 1]},
-        "bad_side_spend_without_norm": {"statement.norm_spend": [1, 20]},
+        "bad_side_spend_without_norm": {"statement.norm_share": [1, 20]},
     },
     "count_sketch_side_notes": {
         "bad_side_named_twice": {"statement.side.1.names": ["units"]},
@@ -442,7 +445,7 @@ BAD: dict[str, dict[str, dict[str, Any]]] = {
         "bad_row_note": {"statement.over_time.class": 2},
         "bad_row_number": {"statement.over_time.number": 9},
         "bad_row_ratio": {"statement.over_time.mechanism.ratio": 0},
-        "bad_row_unit": {"statement.unit": 0},
+        "bad_row_unit": {"statement.privacy_unit": 0},
         "bad_row_windows": {"statement.over_time.mechanism.windows": 1},
     },
 }

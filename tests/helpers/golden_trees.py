@@ -7,16 +7,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    DyadicCountSketch,
-    IntegerDomain,
-    IPv4Domain,
-    PrivacyUnit,
-    RecordBounds,
-    ReleasedSketch,
-    TreeSpec,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, DyadicCountSketch, IntegerDomain, IPv4Domain, RecordBounds, TreeSpec
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import trees
 from tests.helpers.golden import FOLDER
@@ -35,7 +28,7 @@ def good() -> dict[str, ReleasedSketch]:
             DyadicCountSketch(addresses).accumulate(["10.0.0.1", "10.0.0.9", "99.1.2.3"], [7000, 4000, 5000]),
             rho=Fraction(22, 7),
             relation=ADD_OR_REMOVE_ONE,
-            unit=PrivacyUnit.RECORD,
+            privacy_unit=PrivacyUnit.RECORD,
             bounds=RecordBounds(1, max_weight=100, signed=True),
             sigma_squared_per_level=tuple(Fraction(number + 1, 3) for number in range(8)),
             disclosed=Disclosure.KEYS,

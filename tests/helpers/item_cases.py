@@ -21,23 +21,22 @@ from beam_dpsketch import (
     ListedItems,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
-    ReleasedCounts,
-    ReleasedListedItems,
     ReleaseTerms,
     SketchSpec,
     TextDomain,
     TimestampDomain,
     release,
 )
+from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.asking import read_values
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.exact.domains.base import short_keys
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems, ListedHistogram
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram, ThresholdedItems
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.statement.notes import GroupNote
+from beam_dpsketch.statement.notes import ThresholdNote
 from beam_dpsketch.statement.showing import in_words
 from tests.helpers import by_hand
 from tests.helpers.raw import of_kind
@@ -187,12 +186,12 @@ def _groups() -> Iterator[tuple[str, ReleasedSketch, dict[str, Sequence[str]]]]:
 
 def _grouped(domain: Any, items: Iterable[Any], run: int) -> ReleasedCounts:
     keys = [*dict.fromkeys(short_keys(domain.index(list(items))[0].tolist()))]
-    note = GroupNote(max_items=7, threshold=12, most=15)
+    note = ThresholdNote(max_items=7, threshold=12, most=15)
     said = by_hand.statement(
-        delta=Fraction(1, 10**8), keys=note, unit=PrivacyUnit.PRIVACY_ID, release_ids=(bytes([run]) * 48,)
+        delta=Fraction(1, 10**8), keys=note, privacy_unit=PrivacyUnit.PRIVACY_ID, release_ids=(bytes([run]) * 48,)
     )
     known = {item: key for item, key in zip(domain.from_short_keys(keys), keys, strict=True) if item is not None}
-    return ReleasedCounts(GroupedItems.of(domain, known.values()), 1000 - np.arange(len(known)) ** 2 // 5, said)
+    return ReleasedCounts(ThresholdedItems.of(domain, known.values()), 1000 - np.arange(len(known)) ** 2 // 5, said)
 
 
 def _listed() -> Iterator[tuple[str, ReleasedSketch, dict[str, Sequence[str]]]]:

@@ -17,15 +17,7 @@ import pyarrow as pa
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    AutoNorm,
-    NeighboringRelation,
-    PrivacySpec,
-    PrivacyUnit,
-    Record,
-    SideCounters,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, PrivacySpec, Record, SummaryCounts
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, RecordRule
@@ -34,9 +26,10 @@ from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.reading import reading
 from beam_dpsketch.exact.reading.groups import join_pairs
 from beam_dpsketch.exact.reading.items import NOISY, SECOND, VOTERS, VOTES
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
-from beam_dpsketch.privacy.side_counters import BINS, LOST, LostCounter, histogram
+from beam_dpsketch.privacy.summary_counts import BINS, LOST, LostCounter, histogram
 from beam_dpsketch.transforms.steps.windows import last_time, windows_of
 from tests.helpers import norms
 from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, Unit, elements_of, units_of
@@ -57,8 +50,8 @@ class Visit(NamedTuple):
     weight: int
 
 
-_EVERY = SideCounters(units=0.55, records=0.01, weight=0.3)
-"""No shares of `SIDES` are larger, so no side counter of theirs is left out because the release tells its number."""
+_EVERY = SummaryCounts(units=0.55, records=0.01, weight=0.3)
+"""No shares of `SIDES` are larger, so no summary count of theirs is left out because the release tells its number."""
 
 
 class Kept(NamedTuple):
@@ -73,7 +66,7 @@ class Kept(NamedTuple):
 def kept_of(setting: Setting, relation: NeighboringRelation = ADD_OR_REMOVE_ONE) -> list[Kept]:
     """Return all that counts of all units, aside and in sketches; how units vote may depend on the relation."""
     every = None if setting.kind == "groups" else _EVERY
-    plan = setting.plan(PrivacySpec(rho=RHO, relation=relation, side_counters=every))
+    plan = setting.plan(PrivacySpec(rho=RHO, relation=relation, summary_counts=every))
     found = list(counted_in_windows(setting, plan))
     found += _second_votes(setting, plan, found)
     if plan.rows is None:
@@ -100,7 +93,7 @@ def _second_votes(setting: Setting, plan: WindowPlan, found: list[Kept]) -> Iter
     if rule is None or not rule.has_two_rounds:
         return
     cast = [each for each in found if table_of(each.column) == VOTES and each.value]
-    each_window = plan.rows is None and not setting.unit.bounds.has_norm
+    each_window = plan.rows is None and not setting.privacy_unit.bounds.has_norm
     voters = Counter((each.unit, each.part[1] if each_window else 0) for each in cast)
     for each in cast:
         count = voters[each.unit, each.part[1] if each_window else 0]
@@ -116,9 +109,9 @@ def counted_in_windows(setting: Setting, plan: WindowPlan, units: Iterable[Unit]
         for key, time, item, weight in unit
         for end in ends_of(setting.layout, time)
     ]
-    if isinstance(setting.unit, Record):
+    if isinstance(setting.privacy_unit, Record):
         yield from _of_single(setting, plan, records)
-    elif setting.unit.bounds.has_norm:
+    elif setting.privacy_unit.bounds.has_norm:
         yield from _under_norm(setting, plan, records)
     else:
         yield from _under_record_bounds(setting, plan, records)
@@ -140,7 +133,7 @@ def _under_record_bounds(setting: Setting, plan: WindowPlan, records: list[Visit
     every, records = records, _in_first_windows(records, plan)
     alone = {_encode(each.number, each.end): each for each in records}
     table = _table_of(setting, records, [_encode(each.number, each.end) for each in records])
-    kept = RecordRule(setting.unit.bounds, KeyedPriorities(lambda: _SAME_EACH_RUN)).select(
+    kept = RecordRule(setting.privacy_unit.bounds, KeyedPriorities(lambda: _SAME_EACH_RUN)).select(
         table.drop_columns(["window"])
     )
     groups = {encoded: (_protected(each, plan), each.end) for encoded, each in alone.items()}
@@ -150,14 +143,14 @@ def _under_record_bounds(setting: Setting, plan: WindowPlan, records: list[Visit
         groups |= {_encode(*unit): (unit, 0) for unit, _ in groups.values()}
         aside = kept.set_column(0, "unit", pa.array([_encode(*unit) for unit, _ in units], pa.large_binary()))
         aside = aside.append_column("window", pa.array([end for _, end in units], pa.int64()))
-    sums = sums_of_kept(plan.terms.counters, plan.terms.votes, aside, setting.unit.bounds, plan.rows)
-    yield from _in_parts(setting, kept, setting.unit.bounds, sums, groups)
+    sums = sums_of_kept(plan.terms.counters, plan.terms.votes, aside, setting.privacy_unit.bounds, plan.rows)
+    yield from _in_parts(setting, kept, setting.privacy_unit.bounds, sums, groups)
     yield from _lost(plan, every if plan.terms.lost and plan.terms.lost.of_run else records, kept, groups)
 
 
 def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
     """Yield what a norm keeps: one covers all windows of a period, on streams each window alone."""
-    terms, bounds = plan.terms, setting.unit.bounds
+    terms, bounds = plan.terms, setting.privacy_unit.bounds
     joint = plan.periods is not None and not setting.layout.streaming
     if not joint:
         records = _in_first_windows(records, plan)
@@ -297,9 +290,9 @@ def _period(record: Visit, plan: WindowPlan) -> int:
 
 def _protected(record: Visit, plan: WindowPlan) -> tuple[int, int]:
     """Return the unit that the statement is about: all of it, or what it adds in a period or a window."""
-    if plan.terms.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW:
+    if plan.terms.privacy_unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW:
         return record.number, record.end
-    return record.number, _period(record, plan) if plan.terms.unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0
+    return record.number, _period(record, plan) if plan.terms.privacy_unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0
 
 
 def table_of(column: Any) -> Any:

@@ -18,7 +18,6 @@ from apache_beam.transforms.window import FixedWindows
 
 from beam_dpsketch import (
     AutoNorm,
-    Groups,
     Horizon,
     KeySelection,
     LedgerError,
@@ -29,6 +28,7 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
     TextDomain,
+    Thresholding,
     release_frame,
 )
 from beam_dpsketch.errors import BudgetExceededError
@@ -146,7 +146,11 @@ accidents_are_found = _tamper("DELETE FROM dpsketch_ledger WHERE number = 3")
 lost_ends_are_found = _tamper("DELETE FROM dpsketch_ledger WHERE number = 5")
 
 TABLE = pa.table({"person": list(range(50)), "item": ["a", "b"] * 25})
-SETTINGS = {"kind": "frequencies", "item": "item", "unit": {"privacy_id": "person", "records": {"max_per_key": 1}}}
+SETTINGS = {
+    "kind": "frequencies",
+    "item": "item",
+    "privacy_unit": {"privacy_id": "person", "records": {"max_records": 1}},
+}
 
 
 def _noise_checked(patch: pytest.MonkeyPatch, paid: Callable[[], int], drawn: list[int]) -> None:
@@ -178,8 +182,8 @@ def pipelines_pay_before_noise(path: Path) -> None:
     """Building costs nothing; each run pays, durably, before it draws; and the one too many draws nothing."""
     ledger, drawn = with_account(path / "pipeline", LossLimit(rho=2)), list[int]()
     privacy = ledger.spend("visits", PrivacySpec(rho=1))
-    unit = PrivacyId("person", RecordBounds(1))
-    counted = PrivateFrequencies(SketchSpec(width=16), privacy, unit=unit, item="item")
+    privacy_unit = PrivacyId("person", RecordBounds(1))
+    counted = PrivateFrequencies(SketchSpec(width=16), privacy, privacy_unit=privacy_unit, item="item")
     counted.explain(100)
     rows = [beam.Row(person=person, item="a") for person in range(20)]
     pipeline = beam.Pipeline(runner="FnApiRunner")
@@ -202,7 +206,9 @@ def workers_pay_once(path: Path) -> None:
     """A worker that fails after it has paid, and is asked again with the name that is final, pays no second time."""
     ledger = with_account(path / "workers", LossLimit(rho=10))
     privacy = ledger.spend("visits", PrivacySpec(rho=1))
-    counted = PrivateFrequencies(SketchSpec(width=16), privacy, unit=PrivacyId("person", RecordBounds(1)), item="item")
+    counted = PrivateFrequencies(
+        SketchSpec(width=16), privacy, privacy_unit=PrivacyId("person", RecordBounds(1)), item="item"
+    )
     names: list[bytes] = []
     with pytest.MonkeyPatch.context() as patch:
         process = release_once._Pay.process
@@ -228,18 +234,18 @@ def _transforms(privacy: PrivacySpec) -> dict[str, beam.PTransform]:
     in_one = PrivacyId("person", RecordBounds(1, max_keys=1))
     spec, keys = SketchSpec(width=16), KeySelection(1e-7, "key")
     public = PublicKeys(["k"], "key")
-    grouped = PrivateTopK(TextDomain(5), privacy, k=2, unit=in_one, item="item", method=Groups(1e-7))
+    grouped = PrivateTopK(TextDomain(5), privacy, k=2, privacy_unit=in_one, item="item", method=Thresholding(1e-7))
     over_time, in_keys = (PrivacyId("person", RecordBounds(1, max_keys=count), max_windows=2) for count in (None, 1))
     rows = Horizon(START, 3600, 4)
     return {
-        "counters": PrivateFrequencies(spec, privacy, unit=one, item="item"),
-        "a norm": PrivateFrequencies(spec, privacy, unit=norm, item="item"),
-        "keys": PrivateFrequencies(spec, privacy, unit=in_one, item="item", keys=keys),
-        "lost": PrivateFrequencies(spec, privacy, unit=in_one, item="item", keys=public),
-        "keys alone": SelectKeys(privacy, unit=in_one, keys=keys),
+        "counters": PrivateFrequencies(spec, privacy, privacy_unit=one, item="item"),
+        "a norm": PrivateFrequencies(spec, privacy, privacy_unit=norm, item="item"),
+        "keys": PrivateFrequencies(spec, privacy, privacy_unit=in_one, item="item", keys=keys),
+        "lost": PrivateFrequencies(spec, privacy, privacy_unit=in_one, item="item", keys=public),
+        "keys alone": SelectKeys(privacy, privacy_unit=in_one, keys=keys),
         "groups": grouped,
-        "rows": PrivateFrequencies(spec, privacy, unit=over_time, item="item", windows=rows),
-        "keys of rows": PrivateFrequencies(spec, privacy, unit=in_keys, item="item", keys=keys, windows=rows),
+        "rows": PrivateFrequencies(spec, privacy, privacy_unit=over_time, item="item", windows=rows),
+        "keys of rows": PrivateFrequencies(spec, privacy, privacy_unit=in_keys, item="item", keys=keys, windows=rows),
     }
 
 

@@ -17,7 +17,7 @@ from beam_dpsketch.ledger.paying import AccountBill
 from beam_dpsketch.privacy.contributions import ADD_OR_REMOVE_ONE, PrivacyUnit
 from beam_dpsketch.privacy.loss.composition import Loss
 
-PERSON = {"unit": PrivacyUnit.PRIVACY_ID, "relation": ADD_OR_REMOVE_ONE}
+PERSON = {"privacy_unit": PrivacyUnit.PRIVACY_ID, "relation": ADD_OR_REMOVE_ONE}
 FORK = multiprocessing.get_context("fork")
 
 

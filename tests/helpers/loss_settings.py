@@ -17,22 +17,21 @@ from beam_dpsketch import (
     AssumePublicKeys,
     AutoNorm,
     BytesDomain,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
-    Groups,
     Horizon,
     IntegerDomain,
     KeySelection,
     ListedItems,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
     Record,
     RecordBounds,
-    SideCounters,
     SketchSpec,
+    SummaryCounts,
+    Thresholding,
     TimeRange,
     TreeSpec,
 )
@@ -41,14 +40,15 @@ from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.domains.base import short_keys
 from beam_dpsketch.exact.horizon import MECHANISMS
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.exact.sketches.trees import Level
-from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.planning.kinds.metrics import Metric, Metrics
 from beam_dpsketch.planning.kinds.sketched import AnySketch, Quantiles
 from beam_dpsketch.planning.kinds.statistics import Statistics
+from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.transforms.steps.windows import plan_of
 from tests.helpers import norms
 from tests.helpers.keyed_units import in_keys
@@ -66,7 +66,7 @@ _TREE = TreeSpec(
     levels=(Level(2, "exact", 1, 4, Fraction(3, 4)), Level(2, "count_sketch", 1, 1, Fraction(1, 4))),
 )
 _NUMBERS = StatisticsSpec(IntegerDomain(0, 15))
-_RANKS = FactorSpec(IntegerDomain(0, 15))
+_RANKS = FactorizationSpec(IntegerDomain(0, 15))
 _WIDE_RANKS = TreeSpec(
     domain=IntegerDomain(0, 15),
     levels=(Level(3, "factor", 1, 8, Fraction(3, 4)), Level(1, "count_sketch", 1, 1, Fraction(1, 4))),
@@ -76,7 +76,7 @@ SPECS: dict[str, Any] = {
     "count_sketch": SketchSpec(kind="count_sketch", depth=2, width=1, seed=1),
     "listed": ListedItems(range(24)),
     "tree": _TREE,
-    "groups": GroupedItems(BytesDomain(2)),
+    "groups": ThresholdedItems(BytesDomain(2)),
     "statistics": _NUMBERS,
     "ranks": _RANKS,
     "variance": StatisticsSpec(FloatDomain(-1, 4, 0.05), variance=True),
@@ -101,7 +101,7 @@ def _metrics(spec: MetricsSpec) -> Metrics:
 
 
 COUNTS: dict[str, Callable[[Any], Any]] = {
-    "groups": lambda spec: GroupedCounts(spec.domain, 1, Groups(DELTA)),
+    "groups": lambda spec: ThresholdedCounts(spec.domain, 1, Thresholding(DELTA)),
     "statistics": lambda spec: Statistics(spec.domain),
     "variance": lambda spec: Statistics(spec.domain, spec.variance),
     "ranks": Quantiles,
@@ -110,10 +110,10 @@ COUNTS: dict[str, Callable[[Any], Any]] = {
     "metrics": _metrics,
     "metrics, ranks": _metrics,
 }
-SIDES: dict[str, SideCounters | None] = {
-    "usual": SideCounters(),
+SIDES: dict[str, SummaryCounts | None] = {
+    "usual": SummaryCounts(),
     "none": None,
-    "lopsided": SideCounters(units=0.5, records=0.01, weight=0.3, lost=None),
+    "lopsided": SummaryCounts(units=0.5, records=0.01, weight=0.3, clipping=None),
 }
 
 
@@ -132,7 +132,7 @@ class Setting(NamedTuple):
     """What is released, for whom, in which windows and keys."""
 
     kind: str
-    unit: Any
+    privacy_unit: Any
     layout: Layout
 
     def declared(self, privacy: PrivacySpec) -> ReleaseSpec:
@@ -145,14 +145,20 @@ class Setting(NamedTuple):
             "chosen": KeySelection(DELTA, field="key", method="gaussian"),
             "chosen twice": KeySelection(DELTA, field="key", method="two_rounds"),
         }[self.layout.keys]
-        weight = "n" if self.unit.bounds.says_max_weight else None
+        weight = "n" if self.privacy_unit.bounds.says_max_weight else None
         windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon
         count, item = (
             COUNTS.get(self.kind, AnySketch)(SPECS[self.kind]),
             None if COUNTS.get(self.kind) is _metrics else "item",
         )
         return ReleaseSpec(
-            count, privacy, in_keys(self.unit, "items" if self.kind == "groups" else keys), item, weight, keys, windows
+            count,
+            privacy,
+            in_keys(self.privacy_unit, "items" if self.kind == "groups" else keys),
+            item,
+            weight,
+            keys,
+            windows,
         )
 
     def plan(self, privacy: PrivacySpec) -> WindowPlan:
@@ -160,10 +166,10 @@ class Setting(NamedTuple):
         return plan_of(elements_of(self.layout), self.declared(privacy))
 
     def is_possible(self) -> bool:
-        """Return whether the transforms accept it, under both relations, with any shares of side counters."""
+        """Return whether the transforms accept it, under both relations, with any shares of summary counts."""
         try:
             for relation, sides in itertools.product(NeighboringRelation, SIDES.values()):
-                privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=sides)
+                privacy = PrivacySpec(rho=RHO, relation=relation, summary_counts=sides)
                 self.declared(privacy).count.calibrate(self.plan(privacy).terms)
         except RefusalError:
             return False
@@ -221,16 +227,16 @@ Unit = list[tuple[str, float, Any, int]]
 
 def units_of(setting: Setting) -> Iterator[Unit]:
     """Yield units that lose weight: of one heavy item, one far from it, many items, both signs; and small ones."""
-    bounds, items, places = setting.unit.bounds, items_of(setting.kind), _places(setting.layout)
+    bounds, items, places = setting.privacy_unit.bounds, items_of(setting.kind), _places(setting.layout)
     signs = (1, -1) if bounds.signed else (1,)
-    if isinstance(setting.unit, Record):
+    if isinstance(setting.privacy_unit, Record):
         for [(key, time), *others], item, sign in itertools.product(places, items[:2], signs):
             if not others:
                 yield [(key, time, item, sign * bounds.max_weight)]
                 if bounds.has_weights:
                     yield [(key, time, item, sign * 9 * bounds.max_weight)]
         return
-    copies = bounds.max_per_key if isinstance(bounds, RecordBounds) else _COPIES
+    copies = bounds.max_records if isinstance(bounds, RecordBounds) else _COPIES
     for place, (some, times), sign in itertools.product(
         places, [(items[:1], copies + 1), (items[1:2], copies + 1), (items, 1), (items[:2], copies)], signs
     ):
@@ -291,6 +297,6 @@ LAYOUTS = [
 
 def units() -> Iterator[Any]:
     """All units, ids with all limits that suit their bounds."""
-    for unit, limit in itertools.product(UNITS, LIMITS):
+    for privacy_unit, limit in itertools.product(UNITS, LIMITS):
         with contextlib.suppress(TypeError, ValueError):
-            yield unit(**limit)
+            yield privacy_unit(**limit)

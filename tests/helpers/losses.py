@@ -14,14 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    NeighboringRelation,
-    PrivacySpec,
-    PrivacyStatement,
-    ReleaseTerms,
-    SideCounters,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacySpec, PrivacyStatement, ReleaseTerms, SummaryCounts
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.exact.reading.items import SECOND, VOTES
 from beam_dpsketch.exact.sketches import raw_type
@@ -30,8 +23,9 @@ from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.noise.noising import Part, release_parts
 from beam_dpsketch.noise.norms import choice_table
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.side_counters import LOST
+from beam_dpsketch.privacy.summary_counts import LOST
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 from tests.helpers import norms
@@ -51,8 +45,8 @@ class Run:
       of_tables: the same over all parts, for the counters and for each table aside.
     """
 
-    def __init__(self, setting: Setting, relation: NeighboringRelation, sides: SideCounters | None) -> None:
-        privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=sides)
+    def __init__(self, setting: Setting, relation: NeighboringRelation, sides: SummaryCounts | None) -> None:
+        privacy = PrivacySpec(rho=RHO, relation=relation, summary_counts=sides)
         if setting.layout.keys == "chosen twice" or setting.kind == "groups":
             keys._calibrated.cache_clear()  # which a planted fault would not reach
         plan = setting.plan(privacy)
@@ -149,7 +143,7 @@ def _shares(said: PrivacyStatement) -> dict[Any, Fraction]:
     found: dict[Any, Fraction] = {note.names[0]: note.share for note in said.side} | {"counters": said.sketch_share}
     if said.lost is not None:
         found |= {LOST: said.lost.share} | ({} if said.lost.kept is None else {KEPT: said.lost.kept.share})
-    return found if said.norm_spend is None else found | {CHOICE: said.norm_spend}
+    return found if said.norm_share is None else found | {CHOICE: said.norm_share}
 
 
 def statement_of(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:

@@ -17,7 +17,7 @@ from tests.helpers.streams import Timed
 ONE_COUNTER = SketchSpec(kind="count_min", depth=1, width=1)
 PRIVACY = PrivacySpec(rho=0.1)
 FIXED = FixedWindows(60)
-BOUNDS = RecordBounds(max_per_key=3, max_keys=2, max_weight=5)
+BOUNDS = RecordBounds(max_records=3, max_keys=2, max_weight=5)
 Totals = dict[tuple[float, Any], int]
 
 
@@ -25,8 +25,8 @@ def per_key(
     bounds: RecordBounds = BOUNDS, *, max_windows: int | None = 2, period: Any = None, **arguments: Any
 ) -> PrivateFrequencies:
     """A transform with one counter in each release, which adds up weights."""
-    unit = PrivacyId("user", bounds, max_windows=max_windows, period=period)
-    arguments = {"keys": AssumePublicKeys("key"), "item": "item", "unit": unit} | arguments
+    privacy_unit = PrivacyId("user", bounds, max_windows=max_windows, period=period)
+    arguments = {"keys": AssumePublicKeys("key"), "item": "item", "privacy_unit": privacy_unit} | arguments
     return PrivateFrequencies(ONE_COUNTER, PRIVACY, **arguments)
 
 

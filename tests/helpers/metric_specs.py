@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch import FactorSpec, FloatDomain, IntegerDomain, ListedItems, SketchSpec, TreeSpec
+from beam_dpsketch import FactorizationSpec, FloatDomain, IntegerDomain, ListedItems, SketchSpec, TreeSpec
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.exact.sketches.trees import Level
@@ -19,8 +19,8 @@ FINE = StatisticsSpec(FloatDomain(-1, 4, 1e-6))
 TREE = TreeSpec(
     domain=IntegerDomain(-5, 10), levels=(Level(2, "exact", 1, 4, HALF), Level(2, "count_sketch", 2, 3, HALF))
 )
-RANKS = FactorSpec(IntegerDomain(-5, 10))
-FINE_RANKS = FactorSpec(FloatDomain(-1, 4, 0.125))
+RANKS = FactorizationSpec(IntegerDomain(-5, 10))
+FINE_RANKS = FactorizationSpec(FloatDomain(-1, 4, 0.125))
 FLAT = SketchSpec(depth=3, width=8, seed=5)
 MIN = SketchSpec(kind="count_min", depth=2, width=8, seed=6)
 WHOLE = TreeSpec.for_memory(IntegerDomain(-(1 << 63), (1 << 63) - 1), 1 << 14)

@@ -21,15 +21,12 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AssumePublicKeys,
     AutoNorm,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
-    GroupedCounts,
-    Groups,
     IntegerDomain,
     ItemFrequencies,
     KeySelection,
     ListedItems,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -40,6 +37,8 @@ from beam_dpsketch import (
     ReleaseSpec,
     SketchSpec,
     TextDomain,
+    ThresholdedCounts,
+    Thresholding,
     TopKSearch,
     TreeSpec,
 )
@@ -47,6 +46,7 @@ from beam_dpsketch.errors import RefusalError
 from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.planning.kinds.metrics import Metric, Metrics
 from beam_dpsketch.planning.kinds.statistics import Statistics
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from tests.helpers import norms
 from tests.helpers.keyed_units import in_keys
 from tests.helpers.loss_settings import SIDES
@@ -77,11 +77,11 @@ BOUNDS: dict[str, Any] = {
     "norm, signed": NormBound(6, max_weight=4, signed=True),
     "norm, per item": NormBound(3, max_per_item=2),
     "norm, per item, signed": NormBound(6, max_weight=4, max_per_item=5, signed=True),
-    "norm, few items": NormBound(4, resource_limit=2),
-    "total": NormBound(Fraction(5, 2), order=1),
-    "total, signed": NormBound(6, max_weight=4, signed=True, order=1),
-    "total, per item": NormBound(3, max_per_item=2, order=1),
-    "chosen total": AutoNorm(order=1),
+    "norm, few items": NormBound(4, max_distinct_items=2),
+    "total": NormBound(Fraction(5, 2), norm="l1"),
+    "total, signed": NormBound(6, max_weight=4, signed=True, norm="l1"),
+    "total, per item": NormBound(3, max_per_item=2, norm="l1"),
+    "chosen total": AutoNorm(norm="l1"),
     "chosen norm": AutoNorm(),
     "chosen norm, weights": AutoNorm(max_weight=4),
     "chosen norm, signed": AutoNorm(max_weight=4, signed=True),
@@ -117,7 +117,7 @@ def _quantiles(rng: random.Random) -> Quantiles:
 
 def _ranks(domain: IntegerDomain) -> Callable[[random.Random], Any]:
     """Return quantiles by rows, which are never a histogram's counters."""
-    return lambda rng: Quantiles(FactorSpec(domain))
+    return lambda rng: Quantiles(FactorizationSpec(domain))
 
 
 def _ranks_above_a_sketch(rng: random.Random) -> Quantiles:
@@ -158,7 +158,7 @@ COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "ranks": _ranks(IntegerDomain(0, ITEMS - 1)),
     "ranks above a sketch": _ranks_above_a_sketch,
     "top_k": _top_k,
-    "groups": lambda rng: GroupedCounts(TextDomain(2), 3, Groups(DELTA)),
+    "groups": lambda rng: ThresholdedCounts(TextDomain(2), 3, Thresholding(DELTA)),
     "statistics": lambda rng: Statistics(_numbers(rng)),
     "variance": lambda rng: Statistics(_numbers(rng), variance=True),
     "metrics": _metrics(_quantiles),
@@ -193,8 +193,8 @@ class Case(NamedTuple):
         """Return the table of common units, then one with each unit: in any order, or that of the records."""
         rng = random.Random(self.setting.seed)
         found = []
-        for unit in ([], *self.units):
-            rows = self.common + unit
+        for privacy_unit in ([], *self.units):
+            rows = self.common + privacy_unit
             if is_keyed:
                 rng.shuffle(rows)
             table = self._to_table(rows)
@@ -242,16 +242,16 @@ def case_of(setting: Setting) -> Case | None:
     spent: dict[str, Any] = {"rho": rng.choice(RHOS)}
     if setting.noise == "laplace":
         spent = {"epsilon": rng.choice(EPSILONS), "delta": 1e-3, "noise": "laplace"}
-    privacy = PrivacySpec(**spent, relation=setting.relation, side_counters=SIDES[sides])
+    privacy = PrivacySpec(**spent, relation=setting.relation, summary_counts=SIDES[sides])
     bounds, keys = BOUNDS[setting.bounds], LISTED[setting.keys]
     if isinstance(bounds, (AutoNorm, NormBound)) and (setting.keys.startswith("chosen") or setting.kind == "groups"):
         bounds = dataclasses.replace(bounds, max_keys=2)
-    unit = bounds if isinstance(bounds, Record) else PrivacyId("person", bounds)
-    unit = in_keys(unit, "items" if setting.kind == "groups" else keys)
-    weight = "n" if unit.bounds.says_max_weight else None
+    privacy_unit = bounds if isinstance(bounds, Record) else PrivacyId("person", bounds)
+    privacy_unit = in_keys(privacy_unit, "items" if setting.kind == "groups" else keys)
+    weight = "n" if privacy_unit.bounds.says_max_weight else None
     try:
         count = COUNTS[setting.kind](rng)
-        declared = ReleaseSpec(count, privacy, unit, None if count.name == "metrics" else "item", weight, keys)
+        declared = ReleaseSpec(count, privacy, privacy_unit, None if count.name == "metrics" else "item", weight, keys)
         declared.resolved  # noqa: B018  # refuses what cannot work
     except RefusalError:
         return None
@@ -295,7 +295,7 @@ def _common(declared: ReleaseSpec, items: list[Any], rng: random.Random) -> list
 
 
 def _at_random(declared: ReleaseSpec, items: list[Any], rng: random.Random, person: int, size: int) -> list[Row]:
-    most = declared.unit.bounds.max_weight
+    most = declared.privacy_unit.bounds.max_weight
     weights = [None, 0, -1, -most, most, TOO_HEAVY * most, *range(1, 1 + most)]
     few = items[: rng.randint(1, len(items))]
     return [
@@ -306,11 +306,11 @@ def _at_random(declared: ReleaseSpec, items: list[Any], rng: random.Random, pers
 
 def _units(declared: ReleaseSpec, items: list[Any], rng: random.Random) -> Iterator[list[Row]]:
     """Yield units: of one heavy item, one far from it, one that opposes it or is elsewhere, and others."""
-    bounds, person = declared.unit.bounds, rng.choice([0, 10**6])
+    bounds, person = declared.privacy_unit.bounds, rng.choice([0, 10**6])
     few = bounds.kept_keys or rng.randint(1, len(KEYS))
     keys, other_keys = KEYS[:few], KEYS[-few:]
     most = bounds.max_weight * (rng.choice([1, TOO_HEAVY]) if bounds.says_max_weight and not bounds.signed else 1)
-    if isinstance(declared.unit, Record):
+    if isinstance(declared.privacy_unit, Record):
         yield [(person, KEYS[0], items[0], most)]
         yield [(person, KEYS[0], items[1], most)]
         yield [(person, KEYS[0], items[0], -TOO_HEAVY * most) if bounds.signed else (person, KEYS[1], items[1], most)]

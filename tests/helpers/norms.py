@@ -19,14 +19,12 @@ import pyarrow as pa
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
     IntegerDomain,
     ListedItems,
-    NeighboringRelation,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     ReleaseTerms,
     SketchSpec,
     TreeSpec,
@@ -35,11 +33,12 @@ from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.reading import reading
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import RawSketch, raw_type
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 
 UNIT = 1 << 16
 """One record, in the units of scaled weights."""
@@ -134,7 +133,7 @@ ROUNDED = ("fine shares", "statistics, rounded")
 """Where lengths are rounded up a little."""
 
 
-def draw_case(layout: str, seed: int, *, resource_limit: bool = False) -> Case:
+def draw_case(layout: str, seed: int, *, max_distinct_items: bool = False) -> Case:
     """Draw a case at random: weights of every size, few items and cells, up to three keys and two windows."""
     rng = np.random.default_rng([seed, list(LAYOUTS).index(layout)])
     max_weight = int(rng.choice([1, 3, 50, 1000, 1 << 20, 1 << 31]))
@@ -144,7 +143,7 @@ def draw_case(layout: str, seed: int, *, resource_limit: bool = False) -> Case:
         max_weight=max_weight,
         signed=bool(rng.integers(2)),
         max_per_item=[None, 1, 3, 20][rng.integers(4)],
-        resource_limit=int(rng.integers(1, 12)) if resource_limit else None,
+        max_distinct_items=int(rng.integers(1, 12)) if max_distinct_items else None,
     )
     sketch_input = SketchInput(LAYOUTS[layout](rng), bounds)
     items, largest = keys_of(sketch_input.spec), [1, max_weight][rng.integers(2)]
@@ -180,7 +179,7 @@ def draw_cancelling_case(seed: int) -> Case:
 def keys_of(spec: Any) -> list[Any]:
     """Return the keys of a few items, as Python values."""
     items: Any = spec.items if isinstance(spec, ListedItems) else np.arange(ITEMS)
-    if isinstance(spec, (StatisticsSpec, FactorSpec)):
+    if isinstance(spec, (StatisticsSpec, FactorizationSpec)):
         items = spec.domain.values(np.linspace(0, spec.domain.size - 1, ITEMS).astype(np.uint64))
     if isinstance(spec, MetricsSpec):
         return _keys_of_metrics(spec)
@@ -270,7 +269,7 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
     """Return the rows of each table and its share of rho, as the spec says them."""
     if isinstance(spec, TreeSpec):
         return [(level.depth, level.share) for level in spec.levels]
-    if isinstance(spec, (ListedItems, GroupedItems, FactorSpec, StatisticsSpec)):
+    if isinstance(spec, (ListedItems, ThresholdedItems, FactorizationSpec, StatisticsSpec)):
         return [(1, Fraction(1))]
     if isinstance(spec, MetricsSpec):
         return [(rows, part.share * share) for part in spec.parts for rows, share in tables_of(part.spec)]
@@ -303,7 +302,7 @@ def squared_columns(spec: Any) -> list[int]:
     """Return for each table the squared length of the rows that one record changes at most; 1 where they are cells."""
     if isinstance(spec, MetricsSpec):
         return [square for part in spec.parts for square in squared_columns(part.spec)]
-    sizes = [spec.domain.size if isinstance(spec, FactorSpec) else 0] * len(tables_of(spec))
+    sizes = [spec.domain.size if isinstance(spec, FactorizationSpec) else 0] * len(tables_of(spec))
     if isinstance(spec, TreeSpec):
         sizes = [level.width if level.sketch == "factor" else 0 for level in spec.levels]
     return [factor_by_hand(size).squared_length if size else 1 for size in sizes]
@@ -351,7 +350,7 @@ def has_signs(spec: Any) -> list[bool]:
         return [level.sketch == "count_sketch" for level in spec.levels]
     if isinstance(spec, MetricsSpec):
         return [signs for part in spec.parts for signs in has_signs(part.spec)]
-    return [not isinstance(spec, (ListedItems, FactorSpec, StatisticsSpec)) and spec.kind == "count_sketch"]
+    return [not isinstance(spec, (ListedItems, FactorizationSpec, StatisticsSpec)) and spec.kind == "count_sketch"]
 
 
 def change(spec: Any, weights: Iterable[tuple[Place, int]]) -> Change:
@@ -382,7 +381,9 @@ def distance(first: Change, second: Change) -> Change:
 def loss(sketch_input: SketchInput, added: Change, relation: NeighboringRelation, rho: Fraction) -> Fraction:
     """Return the loss of a change of all counters, in zCDP, at the noise that a sketch with all of rho draws."""
     terms = ReleaseTerms(
-        PrivacySpec(rho=rho, relation=relation, side_counters=None), sketch_input.bounds, unit=PrivacyUnit.PRIVACY_ID
+        PrivacySpec(rho=rho, relation=relation, summary_counts=None),
+        sketch_input.bounds,
+        privacy_unit=PrivacyUnit.PRIVACY_ID,
     )
     spec = sketch_input.spec
     noise = [sigma * square for sigma, square in zip(calibrate(spec, terms), squared_columns(spec), strict=True)]
@@ -411,13 +412,13 @@ def check(case: Case) -> None:
         length = squared_length(case.sketch_input.spec, change(case.sketch_input.spec, weights.items()))
         assert length <= limit, f"too long: {float(length / limit)}"
     for unit, weights in net.items():
-        if case.bounds.resource_limit is None:
+        if case.bounds.max_distinct_items is None:
             check_kept(case.sketch_input, weights, by_unit.get(unit, {}))
         else:
             counted = Counter(
                 part for place in by_unit.get(unit, {}) for part in parts_of(case.sketch_input.spec, place)
             )
-            assert max(counted.values(), default=0) <= case.bounds.resource_limit, "a limit of memory is exceeded"
+            assert max(counted.values(), default=0) <= case.bounds.max_distinct_items, "a limit of memory is exceeded"
 
 
 def parts_of(spec: Any, place: Place) -> list[int]:

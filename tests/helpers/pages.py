@@ -6,7 +6,7 @@ import re
 import warnings
 from pathlib import Path
 
-from beam_dpsketch import ElementsWarning, PrivacyWarning
+from beam_dpsketch import InputWarning, PrivacyWarning
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def printed_by(code: str) -> str:
     """What a block of code prints."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output), warnings.catch_warnings():
-        warnings.simplefilter("error", ElementsWarning)
+        warnings.simplefilter("error", InputWarning)
         warnings.simplefilter("error", PrivacyWarning)
         exec(compile(code, "documentation", "exec"), {"__name__": "documentation"})
     return output.getvalue()

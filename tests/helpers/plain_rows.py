@@ -56,7 +56,7 @@ def visit(number: int) -> Visit:
 VISITS = [visit(number) for number in range(120)]
 DOMAINS: dict[str, dict[str, Any]] = {
     "delay": {"type": "integer", "low": -10, "high": 60},
-    "km": {"type": "float", "low": 0, "high": 3, "resolution": 0.25},
+    "km": {"type": "float", "low": 0, "high": 3, "step": 0.25},
     "ip": {"type": "ipv4"},
     "when": {"type": "timestamp", "start": "2024-01-01", "end": "2024-01-02"},
     "city": {"type": "text", "max_bytes": 3},
@@ -66,8 +66,8 @@ DOMAINS: dict[str, dict[str, Any]] = {
 
 TYPES: dict[str, Any] = {"delay": int, "km": float, "ip": str, "when": str, "city": str, "mark": bytes}
 PRIVACY = {"rho": 3}
-UNIT = {"privacy_id": "person", "records": {"max_per_key": 2}}
-KEYED = {"privacy_id": "person", "records": {"max_per_key": 2, "max_keys": 2}}
+UNIT = {"privacy_id": "person", "records": {"max_records": 2}}
+KEYED = {"privacy_id": "person", "records": {"max_records": 2, "max_keys": 2}}
 WINDOWS = {"start": START, "end": START + 2 * HOUR}
 HORIZON = {"start": START, "window_size": "1h", "windows": 2}
 

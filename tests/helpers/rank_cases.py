@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import (
-    Domain,
     DyadicCountSketch,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
     IntegerDomain,
     IPv4Domain,
     LogDomain,
-    ReleasedFactor,
     TimestampDomain,
     TreeSpec,
 )
+from beam_dpsketch.answers.factor import ReleasedFactorization
 from beam_dpsketch.cli.asking import read_values
 from beam_dpsketch.errors import UsageError
+from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.showing import in_words
@@ -38,7 +38,7 @@ Question = tuple[str, list[Any], Any]
 
 def factor(domain: Domain, data: np.ndarray, total: float | None = None, runs: int = 1) -> Any:
     """A release of positions by a factor, with noise that is always the same; or of several runs."""
-    spec = FactorSpec(domain)
+    spec = FactorizationSpec(domain)
     counts = np.bincount(data.astype(np.int64), minlength=domain.size)
     rows = (
         FactorHistogram(spec).accumulate_keys(np.arange(domain.size, dtype=np.uint64), counts).tables_to_release(0)[0]
@@ -48,7 +48,7 @@ def factor(domain: Domain, data: np.ndarray, total: float | None = None, runs: i
     counters = np.rint((rows + noise) / (1 << spec.factor.dropped_bits)).astype(np.int64)
     ids = tuple(bytes([run]) * 48 for run in range(runs))
     privacy = trees.statement(1, sigma_squared_per_level=(sigma_squared * runs,), release_ids=ids)
-    made = ReleasedFactor(spec, counters, privacy)
+    made = ReleasedFactorization(spec, counters, privacy)
     return made if total is None else made.with_total(total, force=True)
 
 

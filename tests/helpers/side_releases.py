@@ -1,4 +1,4 @@
-"""Releases whose noise is left out: their side counters are exact, out of whole pipelines; and what to expect of them.
+"""Releases whose noise is left out: their summary counts are exact, out of whole pipelines; and what to expect of them.
 
 The expectation is worked out record by record from the definitions, in whole numbers and fractions. What a norm leaves
 of weights comes from `norm_reference`. It gives a least and a largest value, because factors are rounded down.
@@ -27,11 +27,11 @@ from tests.helpers.side_sums import NAMES, squared_limit
 Span = tuple[int, int]
 """The least and the largest value, in units of 1 / UNIT where a norm scales, else in records."""
 Sides = dict[Any, dict[str, Span]]
-"""The side counters of each place: a key, a window or both."""
+"""The summary counts of each place: a key, a window or both."""
 
 
 class Exact(NamedTuple):
-    """A release without noise: its counters as nested lists, its side counters by name, and its lost weight."""
+    """A release without noise: its counters as nested lists, its summary counts by name, and its lost weight."""
 
     counters: Any
     side: dict[str, int]
@@ -56,7 +56,7 @@ def exact_of(released: Any) -> Exact:
 
 
 def side_of(released: Any) -> dict[str, int]:
-    """Return the number of each side counter: whole, or under a norm in units of 1 / UNIT."""
+    """Return the number of each summary count: whole, or under a norm in units of 1 / UNIT."""
     unit = UNIT if released.privacy.bounds.has_norm else 1
     return {name: note.value * unit >> note.scale_bits for note in released.privacy.side for name in note.names}
 
@@ -70,7 +70,7 @@ class Place(beam.DoFn):
 
 
 def assert_sides(found: Mapping[Any, Mapping[str, int]], wanted: Sides) -> None:
-    """Raise unless the side counters of each place are the expected ones; places without records have zeros."""
+    """Raise unless the summary counts of each place are the expected ones; places without records have zeros."""
     assert found.keys() >= {place for place, spans in wanted.items() if any(map(any, spans.values()))}
     for place, values in found.items():
         for name, value in values.items():
@@ -81,7 +81,7 @@ def assert_sides(found: Mapping[Any, Mapping[str, int]], wanted: Sides) -> None:
 def under_records(bounds: RecordBounds, records: Iterable[Counted]) -> Sides:
     """Return the sums of kept records, where the bounds are so wide that all keys and windows of a person are kept."""
     found: Sides = defaultdict(lambda: dict.fromkeys(("units", "records", "weight"), (0, 0)))
-    most = bounds.max_per_key
+    most = bounds.max_records
     amounts: dict[Any, list[int]] = defaultdict(list)
     if bounds.signed:
         for person, places in net(records, NormBound(1, max_weight=1 << 31, signed=True)).items():
@@ -102,11 +102,11 @@ def under_records(bounds: RecordBounds, records: Iterable[Counted]) -> Sides:
     return found
 
 
-def of_single(unit: Record, records: Iterable[Counted]) -> Sides:
+def of_single(privacy_unit: Record, records: Iterable[Counted]) -> Sides:
     """Return the sums of records that are units of their own: those of weight 0 are none."""
     found: Sides = defaultdict(lambda: dict.fromkeys(("units", "records", "weight"), (0, 0)))
     for _, place, _, weight in records:
-        clamped = min(max(weight, unit.bounds.min_weight), unit.bounds.max_weight)
+        clamped = min(max(weight, privacy_unit.bounds.min_weight), privacy_unit.bounds.max_weight)
         _add(found[place], units=bool(clamped), records=bool(clamped), weight=clamped)
     return found
 
@@ -174,28 +174,28 @@ Losses = dict[tuple[Any, Any], tuple[Span, Span]]
 """What each unit loses in each place, and what is kept of it."""
 
 
-def lost_by(spec: Any, unit: Record | RecordBounds | NormBound, records: Iterable[Counted]) -> Losses:
+def lost_by(spec: Any, privacy_unit: Record | RecordBounds | NormBound, records: Iterable[Counted]) -> Losses:
     """Return all losses; weights are not signed."""
-    if isinstance(unit, Record):
+    if isinstance(privacy_unit, Record):
         records = [each._replace(person=number) for number, each in enumerate(records)]
-        return lost_by(spec, unit.bounds, records)
+        return lost_by(spec, privacy_unit.bounds, records)
     by_unit: dict[Any, list[Counted]] = defaultdict(list)
     for each in records:
         if each.weight > 0:
             by_unit[each.person, each.place].append(each)
-    kept = _kept_by_norm(spec, unit, records) if isinstance(unit, NormBound) else None
+    kept = _kept_by_norm(spec, privacy_unit, records) if isinstance(privacy_unit, NormBound) else None
     found: Losses = {}
     for (person, place), own in by_unit.items():
-        weights = sorted((min(each.weight, unit.max_weight) for each in own), reverse=True)
+        weights = sorted((min(each.weight, privacy_unit.max_weight) for each in own), reverse=True)
         whole = sum(each.weight for each in own)
         if kept is None:
-            assert isinstance(unit, RecordBounds)
-            most = unit.max_per_key
+            assert isinstance(privacy_unit, RecordBounds)
+            most = privacy_unit.max_records
             assert len(weights) <= most or len(set(weights)) == 1, "which records are kept would be chance"
             left = (sum(weights[:most]) * UNIT,) * 2
         else:
             left = kept[person, place]
-            counted = sum(sum(items.values()) for items in net(own, unit)[person].values())
+            counted = sum(sum(items.values()) for items in net(own, privacy_unit)[person].values())
             whole -= sum(weights) - counted  # what max_per_item leaves out
         found[person, place] = (whole * UNIT - left[1], whole * UNIT - left[0]), left
     return found

@@ -1,4 +1,4 @@
-"""What side counters may hold of a unit: brute force in whole numbers and fractions, without the kernel.
+"""What summary counts may hold of a unit: brute force in whole numbers and fractions, without the kernel.
 
 Limits and sensitivities are a second derivation, written out counter by counter.
 """
@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound
+from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.reading.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches.metrics import MetricsSpec
-from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, side_counters
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation
+from beam_dpsketch.privacy.summary_counts import SummaryCount, SummaryCounts, summary_counts
 from tests.helpers import norms
 from tests.helpers.norms import UNIT, Case, Place, Records
 
@@ -31,12 +31,12 @@ Added: TypeAlias = dict[str, Cells]
 """The same for each counter."""
 
 
-EVERY = SideCounters(records=Fraction(1, 50))
+EVERY = SummaryCounts(records=Fraction(1, 50))
 
 
-def counters_of(bounds: Bounds, max_cells: int | None) -> tuple[SideCounter, ...]:
-    """Return all side counters."""
-    return side_counters(EVERY, bounds, max_cells=max_cells, clips=True)
+def counters_of(bounds: Bounds, max_cells: int | None) -> tuple[SummaryCount, ...]:
+    """Return all summary counts."""
+    return summary_counts(EVERY, bounds, max_cells=max_cells, clips=True)
 
 
 def without_zeros(case: Case) -> Case:
@@ -45,7 +45,7 @@ def without_zeros(case: Case) -> Case:
     return Case(case.sketch_input, [record for record in case.records if record[1]], parts)
 
 
-def side_sums(sketch_input: SketchInput, counters: Sequence[SideCounter], *parts: Records) -> dict[Any, Added]:
+def side_sums(sketch_input: SketchInput, counters: Sequence[SummaryCount], *parts: Records) -> dict[Any, Added]:
     """Return what each unit adds to each counter, of records that come in these parts; the first is not pruned."""
     assert isinstance(sketch_input.bounds, NormBound)
     rule = NormRule(sketch_input.bounds, sketch_input, tuple(counters))
@@ -142,7 +142,7 @@ def check(case: Case, max_cells: int | None) -> None:
     for unit, added in found.items():
         own = [record for record in case.records if record[0].unit == unit]
         assert side_sums(case.sketch_input, counters, own) == {unit: added}, "other units matter"
-        if bounds.resource_limit is None:
+        if bounds.max_distinct_items is None:
             left, slack = left_of(case.sketch_input, own)
             check_amounts(true_amounts(case.sketch_input, own, left), added, bounds, max_cells, slack)
 
@@ -164,7 +164,7 @@ def check_amounts(true: Added, added: Added, bounds: NormBound, max_cells: int |
                 assert abs(amount) == exact, f"{name} of a unit within the limit was changed"
 
 
-def check_changes(units: list[Added], counters: Sequence[SideCounter]) -> None:
+def check_changes(units: list[Added], counters: Sequence[SummaryCount]) -> None:
     """Raise if adding, removing or replacing a unit changes a counter by more than its noise is made for."""
     for counter, relation in itertools.product(counters, NeighboringRelation):
         delta = counter.sensitivity(relation).squared
@@ -188,9 +188,9 @@ def heavy_unit(
     return [(Place(0, *cell, item), sign * each) for cell, item, each in itertools.product(cells, items, weights)]
 
 
-def draw(layout: str, seed: int, *, resource_limit: bool = False) -> tuple[Case, int | None]:
+def draw(layout: str, seed: int, *, max_distinct_items: bool = False) -> tuple[Case, int | None]:
     """Draw a case and in how many cells a unit counts in full; often all of it is in one cell."""
-    case = norms.draw_case(layout, seed, resource_limit=resource_limit)
+    case = norms.draw_case(layout, seed, max_distinct_items=max_distinct_items)
     rng = np.random.default_rng(seed)
     max_cells = [None, 1, 2, 5][rng.integers(4)]
     if max_cells == 1 and rng.integers(2):

@@ -9,16 +9,16 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, NormBound, PrivacyUnit, RecordBounds, SketchSpec
+from beam_dpsketch import CountMin, CountSketch, NormBound, RecordBounds, SketchSpec
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
-from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
-from beam_dpsketch.privacy.side_counters import Uncounted
+from beam_dpsketch.privacy.summary_counts import Uncounted
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.notes import AnswerNote
-from beam_dpsketch.statement.side_notes import NAMES, SideNote
+from beam_dpsketch.statement.summary_notes import NAMES, SummaryNote
 
 KINDS = (CountMin, CountSketch)
 
@@ -81,7 +81,7 @@ def bounds(draw: st.DrawFn, single: bool = False) -> RecordBounds:
     contributions = 1 if single else draw(st.integers(1, 1 << 11))
     partitions = None if single else draw(st.none() | st.integers(1, 1 << 9))
     return RecordBounds(
-        max_per_key=contributions,
+        max_records=contributions,
         max_keys=partitions,
         max_weight=draw(st.integers(1, MAX_CONTRIBUTION // (contributions * (partitions or 1)))),
         signed=draw(st.booleans()),
@@ -96,21 +96,21 @@ norm_bounds = st.builds(
     max_weight=st.integers(1, MAX_CONTRIBUTION),
     max_per_item=_LIMITS,
     signed=st.booleans(),
-    resource_limit=_LIMITS,
+    max_distinct_items=_LIMITS,
 )
 """Norms up to the largest that is allowed, in whole records and in parts of them, with and without limits."""
 
 
 @st.composite
-def side_notes(draw: st.DrawFn, has_norm: bool) -> tuple[SideNote, ...]:
-    """Draw notes of side counters. Some count several things; their shares sum to less than 3/4 of rho."""
+def summary_notes(draw: st.DrawFn, has_norm: bool) -> tuple[SummaryNote, ...]:
+    """Draw notes of summary counts. Some count several things; their shares sum to less than 3/4 of rho."""
     left = draw(st.permutations(NAMES))[: draw(st.integers(0, len(NAMES)))]
     notes = []
     while left:
         size = draw(st.integers(1, len(left)))
         names, left = tuple(left[:size]), left[size:]
         notes.append(
-            SideNote(
+            SummaryNote(
                 names=names,
                 share=draw(st.fractions(Fraction(1, 1000), Fraction(3, 20))),
                 squared_limit=draw(st.fractions(Fraction(1, 1000), 1 << 62)),
@@ -138,17 +138,17 @@ answers = st.none() | mechanisms.flatmap(
 @st.composite
 def statements(draw: st.DrawFn) -> PrivacyStatement:
     """Privacy statements of one or several releases."""
-    unit = draw(st.sampled_from(PrivacyUnit))
-    of_unit = bounds(single=unit.is_one_record)
-    drawn = draw(of_unit if unit.is_one_record else of_unit | norm_bounds)
+    privacy_unit = draw(st.sampled_from(PrivacyUnit))
+    of_unit = bounds(single=privacy_unit.is_one_record)
+    drawn = draw(of_unit if privacy_unit.is_one_record else of_unit | norm_bounds)
     return PrivacyStatement(
         rho=draw(st.fractions(Fraction(1, 1000), 1000)),
         sigma_squared_per_level=(draw(st.fractions(Fraction(1, 4), 1 << 60)),),
         relation=draw(st.sampled_from(NeighboringRelation)),
-        unit=unit,
+        privacy_unit=privacy_unit,
         bounds=drawn,
-        side=draw(side_notes(drawn.has_norm)),
-        norm_spend=draw(st.none() | st.fractions(Fraction(1, 1000), Fraction(1, 4))) if drawn.has_norm else None,
+        side=draw(summary_notes(drawn.has_norm)),
+        norm_share=draw(st.none() | st.fractions(Fraction(1, 1000), Fraction(1, 4))) if drawn.has_norm else None,
         window_count=draw(st.integers(1, (1 << 32) - 1)),
         overlapping=draw(st.integers(1, (1 << 32) - 1)),
         first_windows=draw(st.booleans()),
@@ -156,9 +156,9 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         uncounted=draw(st.sampled_from([Uncounted(value) for value in range(128)])),
         weakest=draw(st.sampled_from(ClippingState)),
         of_metric=draw(st.booleans()),
-        period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,
+        period_micros=draw(st.integers(1, (1 << 63) - 1)) if privacy_unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,
         randomness=draw(st.sampled_from(Randomness)),
-        shown_delta=draw(st.floats(1e-12, 1, exclude_max=True)),
-        over_time=draw(answers) if unit.over_horizon else None,
+        reported_delta=draw(st.floats(1e-12, 1, exclude_max=True)),
+        over_time=draw(answers) if privacy_unit.over_horizon else None,
         release_ids=tuple(draw(st.lists(st.binary(min_size=48, max_size=48), min_size=1, max_size=3, unique=True))),
     )

@@ -30,7 +30,7 @@ PAGES = ["a", b"a", 1, -1, ("a", 1), "ä", 1 << 63]
 VISITS = [(Visit(f"user {i % 13}", PAGES[i % 7], 1 - i % 3), i / 4) for i in range(4 * END)]
 LATE = Visit("user 1", "late", 1), 7.0
 RANGE = TimeRange(0, END + 60)
-WIDE = RecordBounds(max_per_key=500, max_keys=7)
+WIDE = RecordBounds(max_records=500, max_keys=7)
 IDS_ONLY = dataclasses.replace(WIDE, max_keys=None)
 BY_ID = PrivacyId("user", IDS_ONLY)
 SIGNED = dataclasses.replace(IDS_ONLY, max_weight=2, signed=True)
@@ -49,24 +49,24 @@ def per_key(**arguments: Any) -> beam.PTransform:
 
 
 RECORDS: dict[str, Case] = {
-    "global": (60, lambda: globally(unit=Record())),
-    "weighted": (60, lambda: globally(weight="weight", unit=Record(max_weight=2, signed=True))),
-    "sliding": ((60, 20), lambda: globally(unit=Record())),
-    "declared": (60, lambda: globally(unit=Record(), windows=RANGE)),
-    "declared sliding": ((60, 20), lambda: globally(unit=Record(), windows=TimeRange(20, END + 60))),
-    "keyed": (60, lambda: per_key(**PER_KEY, unit=Record())),
-    "keyed, declared": (60, lambda: per_key(**LISTED, unit=Record())),
+    "global": (60, lambda: globally(privacy_unit=Record())),
+    "weighted": (60, lambda: globally(weight="weight", privacy_unit=Record(max_weight=2, signed=True))),
+    "sliding": ((60, 20), lambda: globally(privacy_unit=Record())),
+    "declared": (60, lambda: globally(privacy_unit=Record(), windows=RANGE)),
+    "declared sliding": ((60, 20), lambda: globally(privacy_unit=Record(), windows=TimeRange(20, END + 60))),
+    "keyed": (60, lambda: per_key(**PER_KEY, privacy_unit=Record())),
+    "keyed, declared": (60, lambda: per_key(**LISTED, privacy_unit=Record())),
 }
 IDS: dict[str, Case] = {
-    "ids": (60, lambda: globally(unit=BY_ID)),
-    "ids, signed": (60, lambda: globally(weight="weight", unit=PrivacyId("user", SIGNED))),
-    "ids, keyed": (60, lambda: per_key(**PER_KEY, unit=PrivacyId("user", WIDE))),
+    "ids": (60, lambda: globally(privacy_unit=BY_ID)),
+    "ids, signed": (60, lambda: globally(weight="weight", privacy_unit=PrivacyId("user", SIGNED))),
+    "ids, keyed": (60, lambda: per_key(**PER_KEY, privacy_unit=PrivacyId("user", WIDE))),
 }
 DECLARED_IDS: dict[str, Case] = {
-    "ids, declared": (60, lambda: globally(unit=BY_ID, windows=RANGE)),
+    "ids, declared": (60, lambda: globally(privacy_unit=BY_ID, windows=RANGE)),
     "ids, keyed, declared": (
         60,
-        lambda: per_key(**LISTED, unit=PrivacyId("user", dataclasses.replace(WIDE, max_keys=4))),
+        lambda: per_key(**LISTED, privacy_unit=PrivacyId("user", dataclasses.replace(WIDE, max_keys=4))),
     ),
 }
 CASES = RECORDS | IDS | DECLARED_IDS

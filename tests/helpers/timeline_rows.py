@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import Horizon, PrivacySpec, PrivacyUnit, TimelineRow
+from beam_dpsketch import Horizon, PrivacySpec
 from beam_dpsketch.answers.batch import answers_of
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import Part, release_parts
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
@@ -45,7 +47,7 @@ def _rows(
     leaves: Sequence[Any], horizon: Horizon, kind: str, rho: float, records: Sequence[int], run: bytes
 ) -> Iterator[Any]:
     mechanism = mechanism_of(kind, horizon.windows)
-    terms = RowTerms(PrivacySpec(rho=rho), unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=mechanism)
+    terms = RowTerms(PrivacySpec(rho=rho), privacy_unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=mechanism)
     terms = dataclasses.replace(terms, total_cells=leaves[0].spec.total_cells)
     encoder, calibration = RowEncoder(mechanism), Calibration.of(leaves[0].spec, terms)
     for window, (leaf, count) in enumerate(zip(leaves, records, strict=True)):

@@ -11,22 +11,21 @@ import numpy as np
 from hypothesis import strategies as st
 
 from beam_dpsketch import (
-    Domain,
     DyadicCountSketch,
     FloatDomain,
     IntegerDomain,
     IPv4Domain,
-    NeighboringRelation,
     PrivacyStatement,
-    PrivacyUnit,
     RecordBounds,
-    ReleasedDyadicCountSketch,
     TimestampDomain,
     TreeSpec,
 )
 from beam_dpsketch.answers.estimators.tree_fit import CumulativeTree, fitted_tree
 from beam_dpsketch.answers.estimators.tree_levels import TreeLevel, tree_levels
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
+from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 
 ALL_64_BITS = IntegerDomain(-(1 << 63), (1 << 63) - 1)
@@ -40,7 +39,7 @@ domains = st.one_of(
             IPv4Domain(),
             ALL_64_BITS,
             IntegerDomain(0, (1 << 64) - 1),
-            FloatDomain(-1.5, 2.0, resolution=0.25),
+            FloatDomain(-1.5, 2.0, step=0.25),
             TimestampDomain(_START, _START + datetime.timedelta(hours=3), datetime.timedelta(microseconds=250_000)),
         ]
     ),
@@ -93,8 +92,8 @@ def statement(levels: int, **changes: Any) -> PrivacyStatement:
         "rho": Fraction(1, 2),
         "sigma_squared_per_level": (Fraction(9),) * levels,
         "relation": NeighboringRelation.REPLACE_ONE,
-        "unit": PrivacyUnit.PRIVACY_ID,
-        "bounds": RecordBounds(max_per_key=3),
+        "privacy_unit": PrivacyUnit.PRIVACY_ID,
+        "bounds": RecordBounds(max_records=3),
         "release_ids": (bytes(range(48)),),
     }
     return PrivacyStatement(**fields | changes)
@@ -135,7 +134,7 @@ def releases(draw: st.DrawFn) -> Any:
         rho=draw(st.fractions(Fraction(1, 1000), 1000)),
         sigma_squared_per_level=tuple(np.resize(draw(st.lists(_SIGMAS, min_size=1, max_size=4)), len(spec.levels))),
         relation=draw(st.sampled_from(NeighboringRelation)),
-        unit=draw(st.sampled_from([PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_IN_WINDOW])),
+        privacy_unit=draw(st.sampled_from([PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_IN_WINDOW])),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
         release_ids=tuple(draw(st.lists(st.binary(min_size=48, max_size=48), min_size=1, max_size=3, unique=True))),
     )

@@ -60,7 +60,8 @@ VISITS = random.Random(3).sample(
 
 
 class Case(NamedTuple):
-    """A transform, the windows before it, and the side counters that records lead to, under the norm of the release."""
+    """A transform, the windows before it, and the summary counts that records lead to, under the norm of the
+    release."""
 
     make: Callable[[], Any]
     wanted: Callable[[list[Counted], Any], Sides]

@@ -65,7 +65,7 @@ def test_looking_costs_nothing_and_needs_no_ledger(file: str, tmp_path: Path, ca
     assert main(["check", str(tmp_path / "settings.yaml")]) == 0
     assert main(["plan", "--config", str(tmp_path / "settings.yaml")]) == 0
     rehearse(TABLE, settings(file))
-    private = PrivateFrequencies(SPEC, Ledger(file).spend("visits", PrivacySpec(rho=1)), unit=ONE, item="item")
+    private = PrivateFrequencies(SPEC, Ledger(file).spend("visits", PrivacySpec(rho=1)), privacy_unit=ONE, item="item")
     private.explain(100)
     private.check(ROWS)
     _ = beam.Pipeline(runner="FnApiRunner") | beam.Create(ROWS) | private
@@ -91,7 +91,7 @@ def test_the_command_pays_and_is_refused_in_one_line(file: str, tmp_path: Path, 
     pq.write_table(TABLE, tmp_path / "visits.parquet")
     line = ["run", str(tmp_path / "visits.parquet"), "--kind", "frequencies", "--item", "item"]
     line += ["--privacy-id", "person"]
-    line += ["--max-per-key", "1", "--rho", "1", "--ledger", file, "--account", "visits", "--output"]
+    line += ["--max-records", "1", "--rho", "1", "--ledger", file, "--account", "visits", "--output"]
     assert main([*line, str(tmp_path / "a.dpsketch")]) == 0
     assert main([*line, str(tmp_path / "b.dpsketch")]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
@@ -102,7 +102,7 @@ def test_the_command_pays_and_is_refused_in_one_line(file: str, tmp_path: Path, 
 
 
 def test_a_sketch_pays_before_it_is_released(file: str) -> None:
-    ledger = with_account(file, LossLimit(rho=1), unit="record")
+    ledger = with_account(file, LossLimit(rho=1), privacy_unit="record")
     raw = CountSketch(SPEC).accumulate(["a"] * 10)
     terms = ReleaseTerms(ledger.spend("visits", PrivacySpec(rho=1)))
     released = release(raw, terms)
@@ -131,19 +131,23 @@ def test_what_could_not_pay_first_is_refused(file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "account", "said"),
+    ("privacy_unit", "account", "said"),
     [
         (
             Record(),
             {},
             "adds up the losses of all records of any one privacy id, and the release protects any one record",
         ),
-        (ONE, {"unit": "record"}, "adds up the losses of any one record"),
+        (ONE, {"privacy_unit": "record"}, "adds up the losses of any one record"),
     ],
 )
-def test_another_unit_is_refused_before_the_run(file: str, unit: Any, account: dict[str, Any], said: str) -> None:
+def test_another_unit_is_refused_before_the_run(
+    file: str, privacy_unit: Any, account: dict[str, Any], said: str
+) -> None:
     ledger = with_account(file, LossLimit(rho=10), **account)
-    private = PrivateFrequencies(SPEC, ledger.spend("visits", PrivacySpec(rho=1)), unit=unit, item="item")
+    private = PrivateFrequencies(
+        SPEC, ledger.spend("visits", PrivacySpec(rho=1)), privacy_unit=privacy_unit, item="item"
+    )
     pipeline = beam.Pipeline(runner="FnApiRunner")
     _ = pipeline | beam.Create(ROWS) | private
     with pytest.raises(ArgumentError, match=said):
@@ -153,7 +157,7 @@ def test_another_unit_is_refused_before_the_run(file: str, unit: Any, account: d
 
 def test_a_person_within_each_window_does_not_add_up(file: str) -> None:
     ledger = with_account(file, LossLimit(rho=10))
-    private = PrivateFrequencies(SPEC, ledger.spend("visits", PrivacySpec(rho=1)), unit=ONE, item="item")
+    private = PrivateFrequencies(SPEC, ledger.spend("visits", PrivacySpec(rho=1)), privacy_unit=ONE, item="item")
     pipeline = beam.Pipeline(runner="FnApiRunner")
     _ = pipeline | beam.Create(ROWS) | beam.WindowInto(FixedWindows(60)) | private
     with pytest.raises(ArgumentError, match="give max_windows"):
@@ -167,7 +171,7 @@ def test_transforms_of_a_pipeline_are_refused_together_before_it_runs(file: str)
     pipeline = beam.Pipeline(runner="FnApiRunner")
     rows = pipeline | beam.Create(ROWS)
     for name in ("first", "second"):
-        _ = rows | name >> PrivateFrequencies(SPEC, privacy, unit=ONE, item="item")
+        _ = rows | name >> PrivateFrequencies(SPEC, privacy, privacy_unit=ONE, item="item")
     with pytest.raises(BudgetExceededError, match=r"spent: rho = 1; asked: rho = 1; together rho = 2"):
         pipeline.run().wait_until_finish()
     assert payments(ledger) == []
@@ -176,7 +180,7 @@ def test_transforms_of_a_pipeline_are_refused_together_before_it_runs(file: str)
 def test_a_run_that_is_repeated_under_a_secret_pays_once(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEDGER_SECRET", "0123456789abcdef" * 3)
     ledger = with_account(file, LossLimit(rho=1))
-    private = PrivateFrequencies(SPEC, ledger.spend("visits", PrivacySpec(rho=1)), unit=ONE, item="item")
+    private = PrivateFrequencies(SPEC, ledger.spend("visits", PrivacySpec(rho=1)), privacy_unit=ONE, item="item")
     for name, refused in (("monday", False), ("monday", False), ("tuesday", True)):
         noisy = private.with_idempotent_noise(release_id=name, secret=EnvironmentSecret("LEDGER_SECRET"))
         pipeline = beam.Pipeline(runner="FnApiRunner")
@@ -190,8 +194,8 @@ def test_a_run_that_is_repeated_under_a_secret_pays_once(file: str, monkeypatch:
 
 
 def test_a_stream_pays_once_for_all_windows(file: str) -> None:
-    ledger = with_account(file, LossLimit(rho=1), unit="record")
-    private = PrivateFrequencies(SPEC, ledger.spend("visits", PrivacySpec(rho=1)), unit=Record())
+    ledger = with_account(file, LossLimit(rho=1), privacy_unit="record")
+    private = PrivateFrequencies(SPEC, ledger.spend("visits", PrivacySpec(rho=1)), privacy_unit=Record())
     stream = Stream()
     for moment in range(0, 300, 60):
         stream = stream.add_elements([TimestampedValue("a", moment + 1)]).advance_watermark_to(moment + 60)
@@ -206,7 +210,7 @@ def test_a_stream_pays_once_for_all_windows(file: str) -> None:
 
 def test_a_table_with_a_norm_of_the_data_pays_before_it_is_chosen(file: str) -> None:
     ledger = with_account(file, LossLimit(rho=1))
-    with_norm = {**settings(file), "unit": {"privacy_id": "person", "norm": "auto"}}
+    with_norm = {**settings(file), "privacy_unit": {"privacy_id": "person", "norm": "auto"}}
     release_frame(TABLE, with_norm)
     with pytest.raises(BudgetExceededError):
         release_frame(TABLE, with_norm)
@@ -216,8 +220,8 @@ def test_a_table_with_a_norm_of_the_data_pays_before_it_is_chosen(file: str) -> 
 def test_what_keys_cost_is_paid_for(file: str) -> None:
     """delta too, which is known only when the transform is declared."""
     ledger = with_account(file, LossLimit(rho=2, delta=1.5e-8))
-    unit = {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}}
-    keyed = {**settings(file), "unit": unit, "keys": {"select": {"delta": 1e-8}, "field": "item"}}
+    privacy_unit = {"privacy_id": "person", "records": {"max_records": 1, "max_keys": 1}}
+    keyed = {**settings(file), "privacy_unit": privacy_unit, "keys": {"select": {"delta": 1e-8}, "field": "item"}}
     table = pa.table({"person": list(range(50)), "item": ["a"] * 50})
     release_frame(table, keyed)
     with pytest.raises(BudgetExceededError, match="delta = 1e-08 for keys"):

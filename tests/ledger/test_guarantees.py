@@ -18,7 +18,7 @@ from beam_dpsketch.ledger.entries import Account
 from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.transforms import private_release, select_keys
-from beam_dpsketch.transforms.steps import grouped_counts, release_once
+from beam_dpsketch.transforms.steps import release_once, thresholded_counts
 from tests.helpers.ledger_checks import CHECKS
 
 pytestmark = pytest.mark.pipeline
@@ -122,7 +122,7 @@ def _after_noise_in_tables(patch: pytest.MonkeyPatch) -> None:
 
 def _after_noise_in_pipelines(patch: pytest.MonkeyPatch) -> None:
     """The payment is a step that no noise waits for."""
-    for module in (private_release, release_once, grouped_counts, select_keys):
+    for module in (private_release, release_once, thresholded_counts, select_keys):
         patch.setattr(module, "name_of", lambda run: {})
 
 

@@ -63,8 +63,10 @@ def test_a_stream_is_refused_where_a_period_ends(
 ) -> None:
     """One payment would be for the records of all later periods."""
     monkeypatch.setenv("LEDGER_SECRET", "0123456789abcdef" * 3)
-    ledger = with_account(tmp_path / "ledger", LossLimit(rho=1), period="month", unit="record")
-    private: Any = PrivateFrequencies(SketchSpec(width=16), ledger.spend("visits", PrivacySpec(rho=1)), unit=Record())
+    ledger = with_account(tmp_path / "ledger", LossLimit(rho=1), period="month", privacy_unit="record")
+    private: Any = PrivateFrequencies(
+        SketchSpec(width=16), ledger.spend("visits", PrivacySpec(rho=1)), privacy_unit=Record()
+    )
     if is_idempotent:
         private = private.with_idempotent_noise(release_id="a", secret=EnvironmentSecret("LEDGER_SECRET"))
     pipeline = beam.Pipeline(runner="BundleBasedDirectRunner")
@@ -80,13 +82,13 @@ class _Monthly:
 
     def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
         patch.setenv("LEDGER_SECRET", "0123456789abcdef" * 3)
-        self.ledger, self._patch = with_account(path, LossLimit(rho=1), period="month", unit="record"), patch
+        self.ledger, self._patch = with_account(path, LossLimit(rho=1), period="month", privacy_unit="record"), patch
 
     def run(self, month: int, release_id: str | None = "visits", period: str | None = None) -> None:
         """Run in a month; one release comes out."""
         set_clock(self._patch, 2030, month)
         spec = self.ledger.spend("visits", PrivacySpec(rho=0.4), period=period)
-        private: Any = PrivateFrequencies(SketchSpec(width=16), spec, unit=Record())
+        private: Any = PrivateFrequencies(SketchSpec(width=16), spec, privacy_unit=Record())
         if release_id is not None:
             private = private.with_idempotent_noise(release_id=release_id, secret=EnvironmentSecret("LEDGER_SECRET"))
         with beam.Pipeline(runner="FnApiRunner") as pipeline:

@@ -13,7 +13,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.flink_runner import FlinkRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
-from beam_dpsketch import ArgumentError, ArgumentTypeError, Ledger, LossLimit, PrivacySpec, Record, SketchSpec
+from beam_dpsketch import ArgumentError, Ledger, LossLimit, PrivacySpec, Record, SketchSpec
+from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.ledger.ledger import payer_of
 from beam_dpsketch.ledger.places import address_of
 from beam_dpsketch.ledger.sqlite import refuse_network
@@ -133,7 +134,7 @@ def test_a_file_that_workers_may_not_have_is_warned_of(
     pipeline = beam.Pipeline(runner=runner, options=PipelineOptions(options))
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        _ = pipeline | beam.Create(["a"]) | PrivateFrequencies(SketchSpec(width=16), privacy, unit=Record())
+        _ = pipeline | beam.Create(["a"]) | PrivateFrequencies(SketchSpec(width=16), privacy, privacy_unit=Record())
     assert any("a disk of its own" in str(each.message) for each in found) == warns
 
 

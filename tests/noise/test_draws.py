@@ -19,15 +19,14 @@ from beam_dpsketch import (
     AutoNorm,
     ListedItems,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
-    SideCounters,
+    SummaryCounts,
     TextDomain,
 )
 from beam_dpsketch.errors import RefusalError
 from beam_dpsketch.exact.sketches import raw_type
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.noise import counting, noising, tables
 from beam_dpsketch.noise import keys as choosing
 from beam_dpsketch.noise import norms as norm_choosing
@@ -37,13 +36,14 @@ from beam_dpsketch.noise.keys import choose_keys, draw_first, find_chosen
 from beam_dpsketch.noise.noising import PartColumns, draw_lost, release_parts
 from beam_dpsketch.noise.norms import choose_norm
 from beam_dpsketch.noise.tables import NoisyTable
-from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.choice import bin_count
-from beam_dpsketch.privacy.side_counters import LostIn
+from beam_dpsketch.privacy.summary_counts import LostIn
 from beam_dpsketch.privacy.terms import Disclosure, RowTerms
+from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
 from beam_dpsketch.statement.stated import Stated
 from tests.helpers import laws
 from tests.helpers.noisy_tables import CHOSEN_KEYS, FLAT, GROUPS, PEOPLE, TERMS, cases
@@ -160,7 +160,7 @@ Secret = KeyedRandomness | None
 Draw = Callable[[Any, Any, int, Secret], Any]
 KEYS = 3
 """How many keys, or items, there are."""
-TEXTS = GroupedItems(TextDomain(4))
+TEXTS = ThresholdedItems(TextDomain(4))
 
 
 def with_more(numbers: Any, which: int) -> np.ndarray:
@@ -214,7 +214,7 @@ def count(spec: Any, terms: Any, which: int, keyed: Secret) -> Any:
 
 
 ONCE: Any = dataclasses.replace(
-    GROUPS, bounds=RecordBounds(1, max_keys=1), selection=GroupRule(delta=Fraction(1, 10**7), max_items=1)
+    GROUPS, bounds=RecordBounds(1, max_keys=1), selection=ThresholdRule(delta=Fraction(1, 10**7), max_items=1)
 )
 DRAWS: dict[str, tuple[Draw, Any, Any, list[str]]] = {
     # what draws, of which spec and terms, and the tables that it draws
@@ -250,7 +250,7 @@ def with_privacy(**changes: Any) -> Callable[[Any], Any]:
     def changed(terms: Any) -> Any:
         privacy = terms.privacy
         spent = {"epsilon": privacy.spending.epsilon} if privacy.spending.epsilon else {"rho": privacy.rho}
-        given = {**spent, "relation": privacy.relation, "side_counters": privacy.side_counters} | changes
+        given = {**spent, "relation": privacy.relation, "summary_counts": privacy.summary_counts} | changes
         return dataclasses.replace(terms, privacy=PrivacySpec(**given))
 
     return changed
@@ -273,29 +273,29 @@ OF_TERMS: dict[str, Callable[[Any], Any]] = {
     "shown delta": with_privacy(delta=1e-7),
     "relation": with_privacy(relation=REPLACE_ONE),
     "relation at the same sigma": with_privacy(relation=REPLACE_ONE, rho=0.2),
-    "no side counters": with_privacy(side_counters=None),
-    "other side counters": with_privacy(side_counters=SideCounters(units=0.03)),
-    "which share is whose": with_privacy(side_counters=SideCounters(units=0.02, records=0.03)),
-    "which share is whose, the other way": with_privacy(side_counters=SideCounters(units=0.03, records=0.02)),
+    "no summary counts": with_privacy(summary_counts=None),
+    "other summary counts": with_privacy(summary_counts=SummaryCounts(units=0.03)),
+    "which share is whose": with_privacy(summary_counts=SummaryCounts(units=0.02, records=0.03)),
+    "which share is whose, the other way": with_privacy(summary_counts=SummaryCounts(units=0.03, records=0.02)),
     "a little less of a share": with_privacy(
-        side_counters=SideCounters(units=0.02, records=Fraction(3, 100) - Fraction(1, 10**12))
+        summary_counts=SummaryCounts(units=0.02, records=Fraction(3, 100) - Fraction(1, 10**12))
     ),
-    "another share of lost weight": with_privacy(side_counters=SideCounters(lost=0.03)),
+    "another share of lost weight": with_privacy(summary_counts=SummaryCounts(clipping=0.03)),
     "weights": in_bounds(max_weight=7),
     "signed": in_bounds(signed=True, max_weight=7),
-    "records": in_bounds(max_per_key=4),
+    "records": in_bounds(max_records=4),
     "keys": in_bounds(max_keys=3),
     "norm": in_bounds(max_norm=7),
     "cap": in_bounds(max_per_item=1),
     "another cap": in_bounds(max_per_item=2),
-    "resource limit": in_bounds(resource_limit=1),
-    "spend": in_bounds(spend=Fraction(1, 10)),
+    "resource limit": in_bounds(max_distinct_items=1),
+    "share": in_bounds(share=Fraction(1, 10)),
     "item share": in_bounds(item_share=Fraction(8, 100)),
-    "norm_spend": in_terms(norm_spend=Fraction(1, 20)),
-    "more norm_spend": in_terms(norm_spend=Fraction(1, 10)),
-    "unit": in_terms(unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW),
-    "period": in_terms(unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, period_micros=1),
-    "another period": in_terms(unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, period_micros=2),
+    "norm_share": in_terms(norm_share=Fraction(1, 20)),
+    "more norm_share": in_terms(norm_share=Fraction(1, 10)),
+    "privacy_unit": in_terms(privacy_unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW),
+    "period": in_terms(privacy_unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, period_micros=1),
+    "another period": in_terms(privacy_unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, period_micros=2),
     "windows": in_terms(window_count=2),
     "disclosed": in_terms(disclosed=Disclosure.KEYS),
     "more disclosed": in_terms(disclosed=Disclosure.KEYS | Disclosure.WINDOWS),

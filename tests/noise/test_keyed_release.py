@@ -16,7 +16,6 @@ from beam_dpsketch import (
     DyadicCountSketch,
     IntegerDomain,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
@@ -27,10 +26,11 @@ from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import draw_lost
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.side_counters import LostIn, SideCounters
+from beam_dpsketch.privacy.summary_counts import LostIn, SummaryCounts
 from tests.helpers.noise_audit import audit
 from tests.helpers.raw import raw_of
 
@@ -41,11 +41,11 @@ ITEMS = ["a"] * 900 + ["b"] * 100
 KEYED = KeyedRandomness(SECRET, b"context")
 
 
-PRIVACY = PrivacySpec(rho=0.01, relation=REPLACE_ONE, side_counters=None)
-COUNTED = SideCounters(units=0.02, records=0.04, weight=0.02)
-PEOPLE = {"unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3, max_weight=2)}
+PRIVACY = PrivacySpec(rho=0.01, relation=REPLACE_ONE, summary_counts=None)
+COUNTED = SummaryCounts(units=0.02, records=0.04, weight=0.02)
+PEOPLE = {"privacy_unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3, max_weight=2)}
 LOST = [0, 60, 30, 7]
-WITH_COUNTERS = PrivacySpec(rho=0.01, relation=REPLACE_ONE, side_counters=COUNTED)
+WITH_COUNTERS = PrivacySpec(rho=0.01, relation=REPLACE_ONE, summary_counts=COUNTED)
 
 
 def test_what_a_keyed_run_lost_never_changes():

@@ -19,7 +19,6 @@ from beam_dpsketch import (
     CountMin,
     CountSketch,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
@@ -27,13 +26,14 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import by_hand, strategies
 from tests.helpers.raw import raw_of
 
 SPEC = SketchSpec(depth=5, width=64)
 PRIVACY = PrivacySpec(rho=0.5)
-ID_BOUNDS = RecordBounds(max_per_key=3, max_keys=2, max_weight=4)
+ID_BOUNDS = RecordBounds(max_records=3, max_keys=2, max_weight=4)
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,22 @@ def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, relati
     raw = raw_of(kind, SPEC).accumulate(["a"], [4])
     privacy = PrivacySpec(rho=0.1, relation=relation)
     answer = release(
-        raw, ReleaseTerms(privacy, ID_BOUNDS, unit=PrivacyUnit.PRIVACY_ID, window_count=3, disclosed=Disclosure.KEYS)
+        raw,
+        ReleaseTerms(
+            privacy, ID_BOUNDS, privacy_unit=PrivacyUnit.PRIVACY_ID, window_count=3, disclosed=Disclosure.KEYS
+        ),
     )
     statement = answer.privacy
     assert type(answer) is by_hand.RELEASED[kind]
     assert answer.spec is raw.spec
     assert statement.rho == Fraction(1, 10)
     assert statement.sigma_squared == Fraction(squared_sensitivity * 3) / (2 * Fraction(1, 10))
-    alone = PrivacySpec(rho=0.1, relation=relation, side_counters=None)
+    alone = PrivacySpec(rho=0.1, relation=relation, summary_counts=None)
     assert statement.sigma_squared_per_level == calibrate(
-        raw.spec, ReleaseTerms(alone, ID_BOUNDS, unit=PrivacyUnit.PRIVACY_ID, window_count=3)
+        raw.spec, ReleaseTerms(alone, ID_BOUNDS, privacy_unit=PrivacyUnit.PRIVACY_ID, window_count=3)
     )
     assert statement.relation is relation
-    assert statement.unit is PrivacyUnit.PRIVACY_ID
+    assert statement.privacy_unit is PrivacyUnit.PRIVACY_ID
     assert statement.bounds is ID_BOUNDS
     assert (statement.window_count, statement.disclosed) == (3, Disclosure.KEYS)
     assert [len(release_id) for release_id in statement.release_ids] == [48]
@@ -77,10 +80,10 @@ def test_bounds_are_required_once_weights_were_given(kind):
     assert release(raw_of(kind, SPEC).accumulate(["a"]), ReleaseTerms(PRIVACY)).privacy.bounds == RecordBounds(1)
 
 
-@pytest.mark.parametrize("unit", [PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE])
-def test_bounds_that_let_one_record_contribute_several_are_refused(unit):
+@pytest.mark.parametrize("privacy_unit", [PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE])
+def test_bounds_that_let_one_record_contribute_several_are_refused(privacy_unit):
     with pytest.raises(ValueError, match="when the unit is one record"):
-        release(raw_of(CountMin, SPEC), ReleaseTerms(PRIVACY, ID_BOUNDS, unit=unit))
+        release(raw_of(CountMin, SPEC), ReleaseTerms(PRIVACY, ID_BOUNDS, privacy_unit=privacy_unit))
 
 
 @pytest.mark.parametrize(

@@ -14,21 +14,20 @@ from beam_dpsketch import (
     IncompatibleSketchError,
     IntegerDomain,
     ListedItems,
-    NeighboringRelation,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
-    ReleasedSketch,
     ReleaseTerms,
     SketchSpec,
     TreeSpec,
     release,
 )
 from beam_dpsketch.answers.released import RELEASED_KINDS as KINDS_BY_NAME
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from tests.helpers import by_hand, norms
 from tests.helpers.raw import of_kind
 from tests.helpers.strategies import KINDS
@@ -45,7 +44,7 @@ every_spec = pytest.mark.parametrize("name", SPECS)
 
 
 def terms(privacy: PrivacySpec = SMALL, bounds: Any = None, **changes: Any) -> ReleaseTerms:
-    return ReleaseTerms(privacy, bounds or NormBound(20), **{"unit": PrivacyUnit.PRIVACY_ID, **changes})
+    return ReleaseTerms(privacy, bounds or NormBound(20), **{"privacy_unit": PrivacyUnit.PRIVACY_ID, **changes})
 
 
 def scaled(name: str, weight: int = 1) -> Any:
@@ -84,7 +83,7 @@ def test_counters_count_records(name: str, privacy: PrivacySpec) -> None:
     answer = release(scaled(name, 5000 << 16), terms(privacy))
     exact = scaled(name, 5000).to_vector().reshape(answer.counters.shape)
     noise = answer.privacy.sigma_squared_per_level
-    assert noise == calibrate(SPECS[name], terms(privacy).without_side_counters())
+    assert noise == calibrate(SPECS[name], terms(privacy).without_summary_counts())
     assert np.abs(answer.counters - exact).max() < 12 * float(max(noise)) ** 0.5  # false alarm below 1e-25
     fine = answer._scale_bits
     assert (privacy is SMALL) == (fine > 0)
@@ -104,7 +103,7 @@ def test_counters_count_records(name: str, privacy: PrivacySpec) -> None:
 @pytest.mark.parametrize("relation", NeighboringRelation)
 @every_spec
 def test_the_noise_is_that_of_bounds_of_as_many_records(name: str, relation: NeighboringRelation) -> None:
-    privacy = PrivacySpec(rho=Fraction(1, 3), relation=relation, side_counters=None)
+    privacy = PrivacySpec(rho=Fraction(1, 3), relation=relation, summary_counts=None)
     of_norm = calibrate(SPECS[name], terms(privacy, NormBound(20)))
     assert of_norm == calibrate(SPECS[name], terms(privacy, RecordBounds(20)))
     with pytest.raises(ValueError, match=r"sigma would exceed 2\*\*34; lower the bounds"):

@@ -18,7 +18,6 @@ from beam_dpsketch import (
     ListedItems,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
@@ -26,30 +25,31 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.exact.sketches import raw_type
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.noise import norms as norm_choosing
 from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.norms import choice_table, choose_norm
 from beam_dpsketch.planning.suiting import norm_units
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES, AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count
-from beam_dpsketch.privacy.side_counters import LostIn, SideCounters
+from beam_dpsketch.privacy.summary_counts import LostIn, SummaryCounts
 
 SECRET = b"a secret of more than thirty-two bytes"
 KEYED = KeyedRandomness(SECRET, b"context")
 SPEC = SketchSpec(depth=5, width=1024, seed=3)
 RHO = Fraction(1, 10**6)
 _AUDITED_RHO = Fraction(1, 100)
-PRIVACY = PrivacySpec(rho=RHO, side_counters=None)
+PRIVACY = PrivacySpec(rho=RHO, summary_counts=None)
 MANY_BINS = AutoNorm(max_weight=1 << 31)
 COUNTS = np.arange(bin_count(1 << 31), 0, -1) * 50_000
 
 
 def terms_of(privacy: PrivacySpec = PRIVACY, bounds: Any = MANY_BINS, **others: Any) -> ReleaseTerms:
-    return ReleaseTerms(privacy, bounds, **{"unit": PrivacyUnit.PRIVACY_ID, **others})
+    return ReleaseTerms(privacy, bounds, **{"privacy_unit": PrivacyUnit.PRIVACY_ID, **others})
 
 
 def chosen(
@@ -69,12 +69,12 @@ def any_norm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("lost_in", LostIn)
-@pytest.mark.parametrize("shares", [None, SideCounters()])
+@pytest.mark.parametrize("shares", [None, SummaryCounts()])
 @pytest.mark.parametrize("rho", [RHO, Fraction(1, 10), Fraction(2)])
 def test_the_noise_of_a_chosen_norm_fits_into_counters(
-    rho: Fraction, shares: SideCounters | None, lost_in: LostIn
+    rho: Fraction, shares: SummaryCounts | None, lost_in: LostIn
 ) -> None:
-    terms = terms_of(PrivacySpec(rho=rho, side_counters=shares), lost_in=lost_in)
+    terms = terms_of(PrivacySpec(rho=rho, summary_counts=shares), lost_in=lost_in)
     norm = chosen(np.full(62, 1 << 40), SPEC, terms, KEYED)
     Calibration.of(SPEC, terms.under(norm))
     with pytest.raises(ValueError, match=r"max_norm must be at most|sigma would exceed"):
@@ -89,10 +89,10 @@ def norms_of(counts: np.ndarray = COUNTS, spec: Any = SPEC, terms: Any = None, k
 def test_equal_calls_choose_equal_norms_and_calls_without_a_secret_do_not() -> None:
     """Equal settings are spelled in several ways. Norms of fresh noise agree 40 times with less than 1e-20."""
     keyed = norms_of()
-    auto: dict[str, Any] = {"spend": 0.05, "optimize_for": "largest", "max_weight": np.int64(1 << 31)}
+    auto: dict[str, Any] = {"share": 0.05, "optimize_for": "top_items", "max_weight": np.int64(1 << 31)}
     for spelled in (
         {"terms": terms_of(bounds=AutoNorm(**auto))},
-        {"terms": terms_of(PrivacySpec(rho=0.000001, side_counters=None))},
+        {"terms": terms_of(PrivacySpec(rho=0.000001, summary_counts=None))},
         {"spec": SketchSpec(depth=np.int64(5), width=1024, seed=np.uint64(3))},
         {"keyed": KeyedRandomness(SECRET, b"context")},
         {"counts": COUNTS.copy()},
@@ -106,7 +106,7 @@ def test_a_keyed_norm_never_changes() -> None:
     assert norms_of()[:3] == GOLDEN
 
 
-GOLDEN = [Fraction(16098977391, 8), Fraction(16274283761, 8), Fraction(16274283761, 8)]
+GOLDEN = [Fraction(32372786493, 16), Fraction(32372786493, 16), Fraction(16274283761, 8)]
 
 
 # The settings of the choice.
@@ -134,8 +134,8 @@ def test_what_the_sketch_and_its_part_of_rho_are_decides_how_many_are_scaled(
     spec: Any, cells: int, signs: bool, relation: Any
 ) -> None:
     """m = 0.8 kappa / phi with kappa^2 = reading^2 cells c / (2 rho_sketch), where c = 4, 2 or 1."""
-    shares: Any = {"units": 0.1, "records": None, "weight": 0.15, "lost": 0.2}
-    privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=SideCounters(**shares))
+    shares: Any = {"units": 0.1, "records": None, "weight": 0.15, "clipping": 0.2}
+    privacy = PrivacySpec(rho=RHO, relation=relation, summary_counts=SummaryCounts(**shares))
     auto = AutoNorm(Fraction(1, 10), item_share=Fraction(1, 4), max_weight=5)
     terms = terms_of(privacy, auto)
     found = norm_units(spec, terms)
@@ -156,12 +156,12 @@ def test_what_the_sketch_and_its_part_of_rho_are_decides_how_many_are_scaled(
     ("spec", "answer"),
     [
         (TreeSpec.for_memory(IntegerDomain(0, 9_999), 4000), "a node of each level"),
-        (GroupedItems(TextDomain(8)), "a counter"),
+        (ThresholdedItems(TextDomain(8)), "a counter"),
     ],
 )
 def test_of_a_tree_the_finest_level_decides_and_of_groups_one_count(spec: Any, answer: str) -> None:
     auto = AutoNorm(Fraction(1, 10), item_share=Fraction(1, 4))
-    terms = terms_of(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=None), auto)
+    terms = terms_of(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, summary_counts=None), auto)
     tables = raw_type(spec).tables(spec)
     cells, share, levels = tables[-1].cells_per_item, float(tables[-1].share), len(tables)
     medians = np.median(np.random.default_rng(0).normal(size=(1_000_000, cells)), axis=1).std()
@@ -208,7 +208,7 @@ MARK = 86_753_090_123
         ({"terms": terms_of(bounds=NormBound(5))}, TypeError, "bounds must be a AutoNorm, got NormBound"),
         ({"terms": terms_of(bounds=RecordBounds(5))}, TypeError, "bounds must be a AutoNorm, got RecordBounds"),
         ({"terms": terms_of(window_count=2)}, ValueError, "window_count must be 1 where a norm is chosen"),
-        ({"terms": terms_of(PrivacySpec(rho=9999, side_counters=None))}, ValueError, "rho must be at most"),
+        ({"terms": terms_of(PrivacySpec(rho=9999, summary_counts=None))}, ValueError, "rho must be at most"),
         ({"terms": terms_of(output_cells=None)}, ValueError, "bounds must be a NormBound where the number of keys"),
         ({"histogram": np.full(61, MARK)}, ValueError, "histogram must be int64, with one count for each bin"),
         ({"histogram": np.full((1, 62), MARK)}, ValueError, "histogram must be int64, with one count for each bin"),

@@ -16,15 +16,14 @@ from beam_dpsketch import (
     NormBound,
     PrivacyBudget,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
-    ReleasedSketch,
     ReleaseTerms,
     SketchSpec,
     TreeSpec,
 )
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.errors import BudgetExceededError, FormatError
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
@@ -32,6 +31,7 @@ from beam_dpsketch.exact.sums.accumulator import SketchAccumulator, sums_of
 from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import Part, release_parts
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.statement.noisy import NoisyReleases
 
@@ -42,12 +42,12 @@ SPECS: dict[str, Any] = {
     "listed items": ListedItems(range(30)),
     "dyadic": TreeSpec.for_memory(IntegerDomain(0, 999), 4000),
 }
-PEOPLE = {"unit": PrivacyUnit.PRIVACY_ID, "output_cells": None}
+PEOPLE = {"privacy_unit": PrivacyUnit.PRIVACY_ID, "output_cells": None}
 TERMS = {
     "records": ReleaseTerms(PRIVACY),
     "bounds": ReleaseTerms(PRIVACY, RecordBounds(3, max_weight=2, max_keys=2), **PEOPLE),
     "a norm": ReleaseTerms(PRIVACY, NormBound(5), **PEOPLE),
-    "nothing aside": ReleaseTerms(PrivacySpec(rho=1.0, side_counters=None)),
+    "nothing aside": ReleaseTerms(PrivacySpec(rho=1.0, summary_counts=None)),
 }
 SECRETS = [KeyedRandomness(b"a secret of more than thirty-two bytes", bytes([number])) for number in range(4)]
 OF_RECORDS = Calibration.of(SPECS["count_sketch"], TERMS["records"])

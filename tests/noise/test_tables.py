@@ -13,7 +13,7 @@ import pytest
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, AutoNorm, PrivacySpec, RecordBounds, ReleaseTerms, TextDomain
 from beam_dpsketch.exact.sketches import raw_type
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.noise import calibration, tables
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting
@@ -21,7 +21,7 @@ from beam_dpsketch.noise.tables import NoisyTable
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import LostIn
+from beam_dpsketch.privacy.summary_counts import LostIn
 from beam_dpsketch.privacy.terms import RowTerms
 from tests.helpers import laws
 from tests.helpers.noise import no_guard
@@ -30,20 +30,20 @@ from tests.helpers.noisy_tables import CHOSEN_KEYS, FLAT, GROUPS, METRICS, PEOPL
 
 def asked(terms: ReleaseTerms) -> dict[str, Fraction]:
     """Return the share that each number aside was asked to have, by its name."""
-    if terms.privacy.side_counters is None:
+    if terms.privacy.summary_counts is None:
         return {}
-    share = functools.partial(terms.privacy.side_counters.share, noise=terms.noise)
+    share = functools.partial(terms.privacy.summary_counts.share, noise=terms.noise)
     found = {name: share(name) for name in ("units", "records", "weight")}
     bounds: Any = terms.bounds
-    in_records, half = isinstance(bounds, RecordBounds), share("lost") / 2
+    in_records, half = isinstance(bounds, RecordBounds), share("clipping") / 2
     if isinstance(terms, RowTerms) or bounds.signed:
         found |= {} if in_records else {"clipped": half, "scaled": half}
     elif terms.lost_in is LostIn.RUN:
         found |= {"lost": half, "kept": half}
-    elif not terms.unit.is_one_record or bounds.max_weight > 1:
+    elif not terms.privacy_unit.is_one_record or bounds.max_weight > 1:
         found |= {"lost": 2 * half}
     if in_records:
-        weighs, once = bounds.signed or bounds.max_weight > 1, bounds.max_per_key == 1
+        weighs, once = bounds.signed or bounds.max_weight > 1, bounds.max_records == 1
         equal = [("units", "records", *(() if weighs else ("weight",)))] if once else []
         equal += [] if weighs or once else [("records", "weight")]
         found |= {name: max(found[each] for each in group) for group in equal for name in group}
@@ -66,8 +66,8 @@ def check_costs() -> int:
         whole = spending.rho if spending.epsilon is None else spending.epsilon
         every = (*found.counters, *found.aside, *found.lost)
         assert [cost(table.change, table) for table in every] == [table.share * whole for table in every], name
-        assert sum(table.share for table in every) == 1 - (terms.norm_spend or 0), f"{name}: not all of it"
-        assert sum(table.cost for table in every) == (1 - (terms.norm_spend or 0)) * whole, name
+        assert sum(table.share for table in every) == 1 - (terms.norm_share or 0), f"{name}: not all of it"
+        assert sum(table.cost for table in every) == (1 - (terms.norm_share or 0)) * whole, name
         of_counts = {name: table.share for table in (*found.aside, *found.lost) for name in table.names}
         assert of_counts == asked(terms), f"{name}: other counts or shares than asked for"
         facts, unit = raw_type(spec).tables(spec), 4**terms.scale_bits
@@ -123,7 +123,7 @@ DECLARED: dict[str, Any] = {
     "records": lambda: Calibration.of(FLAT, TERMS["records"]),
     "a chosen norm": lambda: Calibration.of(FLAT, TERMS["a chosen norm"]),
     "chosen keys": lambda: Calibration.of(FLAT, CHOSEN_KEYS),
-    "groups": lambda: Counting.of(GroupedItems(TextDomain(4)), GROUPS),
+    "groups": lambda: Counting.of(ThresholdedItems(TextDomain(4)), GROUPS),
 }
 
 
@@ -219,7 +219,7 @@ def twice_the_share(exact: Any, *given: Any, **settings: Any) -> Any:
 
 
 def with_half_of_the_terms(exact: Any, terms: ReleaseTerms, norm: Any) -> ReleaseTerms:
-    settings = {name: getattr(terms, name) for name in ("unit", "window_count", "output_cells", "lost_in")}
+    settings = {name: getattr(terms, name) for name in ("privacy_unit", "window_count", "output_cells", "lost_in")}
     return ReleaseTerms(terms.privacy, exact(terms, norm).bounds, **settings)
 
 

@@ -22,11 +22,9 @@ from beam_dpsketch import (
     IntegerDomain,
     IPv4Domain,
     ListedItems,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     Record,
     RecordBounds,
     ReleaseTerms,
@@ -42,10 +40,10 @@ from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.planning import advice as advising
 from beam_dpsketch.planning.advice import Advice
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
-from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.privacy.summary_counts import SummaryCounts
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 SPECS: dict[str, Any] = {
@@ -62,9 +60,9 @@ every_spec = pytest.mark.parametrize("name", SPECS)
 every_relation = pytest.mark.parametrize("relation", NeighboringRelation)
 
 
-def terms_of(bounds: Bounds, unit: PrivacyUnit = PrivacyUnit.PRIVACY_ID, **privacy: Any) -> ReleaseTerms:
+def terms_of(bounds: Bounds, privacy_unit: PrivacyUnit = PrivacyUnit.PRIVACY_ID, **privacy: Any) -> ReleaseTerms:
     privacy = privacy if "rho" in privacy else {"epsilon": 2, "delta": 1e-6, "noise": "gaussian"} | privacy
-    return ReleaseTerms(PrivacySpec(**privacy), bounds, unit=unit)
+    return ReleaseTerms(PrivacySpec(**privacy), bounds, privacy_unit=privacy_unit)
 
 
 def advice(name: str, terms: ReleaseTerms, **arguments: Any) -> Advice:
@@ -97,7 +95,7 @@ def test_errors_grow_in_proportion_to_the_bound(name: str, relation: Neighboring
 @every_relation
 def test_the_half_width_of_a_sketch_is_that_of_the_formula(relation: NeighboringRelation) -> None:
     """Sigma = Delta / sqrt(2 rho); Delta = b sqrt(depth), and twice that where one unit is replaced."""
-    found = advice("count_sketch", terms_of(NormBound(7), relation=relation, side_counters=None))
+    found = advice("count_sketch", terms_of(NormBound(7), relation=relation, summary_counts=None))
     rho = gaussian_curve.rho(epsilon=2, delta=1e-6)
     for size, error in found.by_bound:
         largest = float(size) * math.sqrt(5) * (2 if relation is NeighboringRelation.REPLACE_ONE else 1)
@@ -107,14 +105,14 @@ def test_the_half_width_of_a_sketch_is_that_of_the_formula(relation: Neighboring
 @pytest.mark.one_fast_case
 @every_spec
 @every_relation
-@pytest.mark.parametrize("shares", [None, SideCounters()], ids=["alone", "side counters"])
+@pytest.mark.parametrize("shares", [None, SummaryCounts()], ids=["alone", "summary counts"])
 def test_each_epsilon_has_the_error_of_its_own_plan(name: str, relation: NeighboringRelation, shares: Any) -> None:
-    terms = terms_of(NormBound(7), relation=relation, side_counters=shares)
+    terms = terms_of(NormBound(7), relation=relation, summary_counts=shares)
     found = advice(name, terms)
     assert [each.setting for each in found.by_epsilon] == pytest.approx([0.5, 1, 2, 4, 8])
     assert found.by_epsilon[2].error == error_of_plan(name, terms)
     for epsilon, error in found.by_epsilon:
-        other = terms_of(NormBound(7), relation=relation, side_counters=shares, epsilon=epsilon)
+        other = terms_of(NormBound(7), relation=relation, summary_counts=shares, epsilon=epsilon)
         assert error == pytest.approx(error_of_plan(name, other), rel=1e-6)
         ratio = math.sqrt(terms.privacy.rho / other.privacy.rho)
         rounded = ROUNDED.get(name, 0) * (1 + ratio) + 1e-9
@@ -126,13 +124,13 @@ def test_each_epsilon_has_the_error_of_its_own_plan(name: str, relation: Neighbo
 @pytest.mark.parametrize("wanted", [0.5, 0.037, "0.01"])
 def test_no_smaller_weight_and_no_fewer_people_are_enough(name: str, wanted: Any) -> None:
     terms = terms_of(NormBound(7))
-    needed = advice(name, terms, wanted_error=Fraction(wanted) if isinstance(wanted, str) else wanted).needed
+    needed = advice(name, terms, target_error=Fraction(wanted) if isinstance(wanted, str) else wanted).needed
     error, share = Fraction(error_of_plan(name, terms)), Fraction(str(wanted))
     low, high = 0, 1 << 50
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if error <= share * middle else (middle, high)
-    assert (needed.wanted_error, needed.weight, needed.each) == (share, high, 7)
+    assert (needed.target_error, needed.weight, needed.each) == (share, high, 7)
     assert needed.people == next(people for people in range(1 << 30) if 7 * people >= high)
 
 
@@ -145,15 +143,15 @@ def test_no_smaller_weight_and_no_fewer_people_are_enough(name: str, wanted: Any
 def test_the_laws_hold(name: str, norm: Fraction, epsilon: float, wanted: Fraction) -> None:
     """Errors grow with the norm and fall with epsilon; people fall with both, but not with the norm."""
     terms = terms_of(NormBound(norm), epsilon=epsilon)
-    found = advice(name, terms, wanted_error=wanted)
+    found = advice(name, terms, target_error=wanted)
     for errors, sign in ((found.by_bound, 1), (found.by_epsilon, -1)):
         assert [each.setting for each in errors] == sorted(each.setting for each in errors)
         steps = np.diff([sign * each.error for each in errors])
         assert (steps >= 0 if name in ROUNDED else steps > 0).all()
     assert found.bound == norm
     assert norm in [each.setting for each in found.by_bound]
-    ten = advice(name, terms_of(NormBound(10 * norm), epsilon=epsilon), wanted_error=wanted)
-    more = advice(name, terms_of(NormBound(norm), epsilon=2 * epsilon), wanted_error=wanted)
+    ten = advice(name, terms_of(NormBound(10 * norm), epsilon=epsilon), target_error=wanted)
+    more = advice(name, terms_of(NormBound(norm), epsilon=2 * epsilon), target_error=wanted)
     assert more.needed.weight <= found.needed.weight <= ten.needed.weight
     rounded = 2 + ROUNDED.get(name, 0) / (norm * wanted)
     assert abs(found.needed.people - ten.needed.people) <= rounded + found.needed.people * 1e-9
@@ -162,7 +160,7 @@ def test_the_laws_hold(name: str, norm: Fraction, epsilon: float, wanted: Fracti
 @pytest.mark.one_fast_case
 @every_spec
 def test_a_norm_that_the_data_choose_is_shown_for_many_norms(name: str) -> None:
-    terms = terms_of(AutoNorm(spend=0.1))
+    terms = terms_of(AutoNorm(share=0.1))
     found = advice(name, terms)
     assert [each.setting for each in found.by_bound] == [5, 10, 20, 50, 100, 200, 500]
     for norm, error in found.by_bound:
@@ -178,8 +176,8 @@ def test_a_norm_that_the_data_choose_is_shown_for_many_norms(name: str) -> None:
 
 
 def test_one_record_has_no_other_bound_and_needs_records() -> None:
-    terms = terms_of(RecordBounds(1), PrivacyUnit.RECORD, rho=0.02, side_counters=None)
-    planned = plan(SPECS["listed items"], terms, wanted_error=0.05)
+    terms = terms_of(RecordBounds(1), PrivacyUnit.RECORD, rho=0.02, summary_counts=None)
+    planned = plan(SPECS["listed items"], terms, target_error=0.05)
     assert planned.advice.by_bound == ()
     assert planned.advice.needed == (Fraction(1, 20), 197, None, 1)
     assert "For a half width of 5 % of all that counts: 197 records or more must count." in str(planned)
@@ -188,8 +186,8 @@ def test_one_record_has_no_other_bound_and_needs_records() -> None:
 
 
 def test_people_with_weights_count_what_their_bound_allows() -> None:
-    of_records = plan(SPECS["count_sketch"], terms_of(RecordBounds(10, max_weight=3), side_counters=None))
-    of_norm = plan(SPECS["count_sketch"], terms_of(NormBound(30, max_weight=3), side_counters=None))
+    of_records = plan(SPECS["count_sketch"], terms_of(RecordBounds(10, max_weight=3), summary_counts=None))
+    of_norm = plan(SPECS["count_sketch"], terms_of(NormBound(30, max_weight=3), summary_counts=None))
     assert of_records.advice.needed == of_norm.advice.needed
     assert of_norm.advice.needed.each == 30
     for planned in (of_records, of_norm):
@@ -198,11 +196,11 @@ def test_people_with_weights_count_what_their_bound_allows() -> None:
 
 
 def test_bounds_and_epsilons_that_a_release_would_refuse_are_left_out() -> None:
-    strong = advice("count_min", terms_of(NormBound(3), rho=1280, side_counters=None))
+    strong = advice("count_min", terms_of(NormBound(3), rho=1280, summary_counts=None))
     assert [each.setting for each in strong.by_bound] == [2, 3, 5, 10]
-    assert calibrate(SPECS["count_min"], terms_of(NormBound(2), rho=1280, side_counters=None))
+    assert calibrate(SPECS["count_min"], terms_of(NormBound(2), rho=1280, summary_counts=None))
     with pytest.raises(ValueError, match="so that sigma is at least"):
-        calibrate(SPECS["count_min"], terms_of(NormBound(1), rho=1280, side_counters=None))
+        calibrate(SPECS["count_min"], terms_of(NormBound(1), rho=1280, summary_counts=None))
     largest = advice("listed items", terms_of(RecordBounds(1 << 31)))
     assert [each.setting for each in largest.by_bound] == [500_000_000, 1_000_000_000, 1 << 31]
 
@@ -211,7 +209,7 @@ def test_the_epsilon_that_is_spent_is_shown_between_round_ones() -> None:
     found = advice("count_sketch", terms_of(NormBound(7), epsilon=3, delta=1e-8))
     assert [each.setting for each in found.by_epsilon] == pytest.approx([1, 2, 3, 4, 8])
     other = advising.of_epsilon(terms_of(NormBound(7), delta=1e-8), 1.0)
-    assert other.privacy.shown_delta == 1e-8
+    assert other.privacy.reported_delta == 1e-8
     assert other.privacy.epsilon(1e-8) <= 1
 
 
@@ -227,14 +225,14 @@ def test_settings_are_kept_in_the_advice() -> None:
 
 @pytest.mark.parametrize("wanted", [0, 1, -0.1, math.nan, True])
 def test_an_error_that_is_not_a_share_is_refused(wanted: Any) -> None:
-    with pytest.raises((ValueError, TypeError), match="wanted_error must be"):
-        plan(SPECS["count_sketch"], terms_of(NormBound(7)), wanted_error=wanted)
+    with pytest.raises((ValueError, TypeError), match="target_error must be"):
+        plan(SPECS["count_sketch"], terms_of(NormBound(7)), target_error=wanted)
 
 
 def test_transforms_advise_in_words() -> None:
     common: dict[str, Any] = {
         "privacy": PrivacySpec(epsilon=2, delta=1e-6),
-        "unit": PrivacyId("user", NormBound(20)),
+        "privacy_unit": PrivacyId("user", NormBound(20)),
         "item": "page",
     }
     transforms = {
@@ -243,7 +241,7 @@ def test_transforms_advise_in_words() -> None:
         "detection limit": PrivateTopK(IPv4Domain(), k=5, **common),
     }
     for measure, transform in transforms.items():
-        explained = transform.explain(wanted_error=0.025)
+        explained = transform.explain(target_error=0.025)
         assert f"{measure.capitalize()} from the noise alone, by norm: " in explained
         assert f"{measure.capitalize()} from the noise alone, by epsilon at delta = 1e-06: " in explained
         assert f"For a {measure} of 2.5 % of all that counts: " in explained
@@ -255,7 +253,7 @@ def test_continual_release_has_no_advice() -> None:
         SPECS["count_sketch"],
         PrivacySpec(rho=1),
         windows=Horizon(0, window_size=60, windows=8),
-        unit=Record(),
+        privacy_unit=Record(),
         item="page",
     )
     assert "from the noise alone, by" not in transform.explain()
@@ -285,7 +283,7 @@ def test_ranks_are_at_most_as_wrong_as_advised_and_half_as_wrong_at_least(depth:
     "privacy", [{"rho": rho, "delta": delta} for rho in ("1", "1/3") for delta in (1e-6, 1.234564e-7)]
 )
 def test_no_loss_is_shown_below_the_truth(privacy: dict[str, object]) -> None:
-    config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "unit": "record"})
+    config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "privacy_unit": "record"})
     for words in (str(config.plan()), in_words(config)):
         found = re.search(r"epsilon = ([\d.e-]+), delta = ([\d.e-]+) \(rho = ([\d.e-]+)\), for ", words)
         assert found is not None
@@ -297,7 +295,7 @@ def test_no_loss_is_shown_below_the_truth(privacy: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("privacy", [{"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "delta": 1e-6}], ids=str)
 def test_plan_and_check_say_a_loss_alike(privacy: dict[str, object]) -> None:
-    config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "unit": "record"})
+    config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "privacy_unit": "record"})
     (line,) = [line for line in str(config.plan()).splitlines() if line.startswith("Privacy: ")]
     loss = line.removeprefix("Privacy: ").split("; ")[0]
     assert ", for adding or removing one record" in loss

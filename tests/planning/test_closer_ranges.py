@@ -89,12 +89,12 @@ def first_closer(rows: np.ndarray, alone: float) -> int | None:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_range_is_that_of_matrices(name: str, windows: int) -> None:
     """The release of a window is that of a `TimeRange` over the same time, with the same bounds."""
-    count, privacy, unit = SETTINGS[name]
-    if isinstance(unit, PrivacyId) and unit.max_windows > windows:  # type: ignore[operator]
-        unit = PrivacyId("p", unit.bounds, max_windows=windows)
+    count, privacy, privacy_unit = SETTINGS[name]
+    if isinstance(privacy_unit, PrivacyId) and privacy_unit.max_windows > windows:  # type: ignore[operator]
+        privacy_unit = PrivacyId("p", privacy_unit.bounds, max_windows=windows)
     horizon = Horizon(start=0, window_size=DAY, windows=windows)
-    over_time = ReleaseSpec(count, privacy, unit, item="a", windows=horizon)
-    alone = sigmas(ReleaseSpec(over_time.count, privacy, unit, item="a", windows=TimeRange(0, DAY * windows)))
+    over_time = ReleaseSpec(count, privacy, privacy_unit, item="a", windows=horizon)
+    alone = sigmas(ReleaseSpec(over_time.count, privacy, privacy_unit, item="a", windows=TimeRange(0, DAY * windows)))
     sigma, who, length = said(over_time)
     assert sigma == pytest.approx(alone.min(), rel=1e-3)
     assert who == "The timeline"
@@ -115,10 +115,10 @@ def people(windows: int, kept: int) -> Iterator[np.ndarray]:
 def test_a_norm_is_told_for_people_that_it_keeps(norm: float, kept: int) -> None:
     """In as many windows as the norm keeps in windows alone, wherever; the timeline needs a longer norm for them."""
     horizon = Horizon(start=0, window_size=DAY, windows=40)
-    rows, unit = matrix(horizon), PrivacyId("p", NormBound(norm))
-    over_time = ReleaseSpec(SKETCH, RHO, unit, item="a", windows=horizon)
+    rows, privacy_unit = matrix(horizon), PrivacyId("p", NormBound(norm))
+    over_time = ReleaseSpec(SKETCH, RHO, privacy_unit, item="a", windows=horizon)
     sigma, who, length = said(over_time)
-    alone = sigmas(ReleaseSpec(SKETCH, RHO, unit, item="a", windows=TimeRange(0, DAY * 40)))
+    alone = sigmas(ReleaseSpec(SKETCH, RHO, privacy_unit, item="a", windows=TimeRange(0, DAY * 40)))
     assert sigma == pytest.approx(alone.min(), rel=1e-3)
     longest = max(np.linalg.norm(rows @ person) for person in people(40, kept)) / math.sqrt(np.max(np.sum(rows**2, 0)))
     assert longest <= math.sqrt(float(horizon.rows.squared_reach(kept))) <= 1.1 * longest

@@ -20,27 +20,27 @@ from beam_dpsketch import (
     DyadicCountSketch,
     IntegerDomain,
     IPv4Domain,
-    ListedHistogram,
     ListedItems,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
     TreeSpec,
     release,
 )
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from beam_dpsketch.noise.calibration import Calibration, calibrate
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.kinds.layouts import plan
 from beam_dpsketch.planning.suiting import item_width
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.terms import RowTerms
 from tests.helpers.raw import of_kind, raw_of
 
 FALSE_ALARM = 1e-9
-PRIVACY, BOUNDS = PrivacySpec(rho=0.5, side_counters=None), RecordBounds(20, max_weight=1)
-TERMS = ReleaseTerms(PRIVACY, BOUNDS, unit=PrivacyUnit.PRIVACY_ID)
+PRIVACY, BOUNDS = PrivacySpec(rho=0.5, summary_counts=None), RecordBounds(20, max_weight=1)
+TERMS = ReleaseTerms(PRIVACY, BOUNDS, privacy_unit=PrivacyUnit.PRIVACY_ID)
 ITEMS = {
     "exact levels": (DyadicCountSketch, TreeSpec.for_memory(IntegerDomain(0, 1000), arity=16), 77),
     "a histogram": (DyadicCountSketch, TreeSpec.histogram(IntegerDomain(0, 1000)), 77),
@@ -207,6 +207,6 @@ def test_of_listed_items_the_noise_is_all_there_is_to_expect() -> None:
     (reach,) = set(found.upper - found.estimate)
     assert known.half_width <= reach <= known.half_width + 0.5  # what rounding takes
     assert plan(spec, TERMS, 100).is_mostly_noise
-    over_time = RowTerms(PRIVACY, unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=BinnedRoot(8))
+    over_time = RowTerms(PRIVACY, privacy_unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=BinnedRoot(8))
     assert plan(spec, over_time, 100).half_width is None
     assert "Estimates" not in str(plan(spec, over_time, 100))

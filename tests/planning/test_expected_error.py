@@ -11,7 +11,6 @@ from beam_dpsketch import (
     IntegerDomain,
     IPv4Domain,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
@@ -24,9 +23,9 @@ from beam_dpsketch.answers.estimators.tree_levels import tree_levels
 from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.kinds.layouts import plan
-from beam_dpsketch.privacy.contributions import ONE_RECORD
+from beam_dpsketch.privacy.contributions import ONE_RECORD, PrivacyUnit
 
-TERMS = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE, side_counters=None))
+TERMS = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE, summary_counts=None))
 SHAPES = [(64, 2), (256, 4), (512, 4), (512, 8), (4096, 16), (48, 4)]
 
 
@@ -72,10 +71,10 @@ def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
 
 
 def test_a_plan_says_the_layout_the_noise_and_the_error():
-    text = str(plan(IntegerDomain(0, 65_535), TERMS.without_side_counters(), n=100_000))
+    text = str(plan(IntegerDomain(0, 65_535), TERMS.without_summary_counts(), n=100_000))
     assert "quantiles, by a square-root factor: 1 table, 65536 counters, 262144 bytes" in text
     assert "at most about 4.32 of 100000" in text
-    tree = str(plan(TreeSpec.for_memory(IntegerDomain(0, 65_535)), TERMS.without_side_counters(), n=100_000))
+    tree = str(plan(TreeSpec.for_memory(IntegerDomain(0, 65_535)), TERMS.without_summary_counts(), n=100_000))
     assert "quantiles: 8 tables, 87380 counters, 349520 bytes" in tree
     assert "level 7: exact 65536, sigma = 2.828" in tree
     assert "at most about 5.86 of 100000" in tree
@@ -86,8 +85,8 @@ def test_a_plan_is_of_the_part_of_rho_that_side_counters_leave():
     """Units and losses cost a fiftieth each: each variance grows by 25 / 24, each deviation by its root."""
     domain, grown = IntegerDomain(0, 65_535), math.sqrt(25 / 24)
     spec, bounds = PrivacySpec(rho=1, relation=REPLACE_ONE), RecordBounds(2)
-    usual = ReleaseTerms(spec, bounds, unit=PrivacyUnit.PRIVACY_ID)
-    both = [plan(domain, terms, n=100_000) for terms in (usual, usual.without_side_counters())]
+    usual = ReleaseTerms(spec, bounds, privacy_unit=PrivacyUnit.PRIVACY_ID)
+    both = [plan(domain, terms, n=100_000) for terms in (usual, usual.without_summary_counts())]
     assert [24 * variance for variance in both[0].sigma_squared] == [
         25 * variance for variance in both[1].sigma_squared
     ]
@@ -129,7 +128,7 @@ def test_useless_settings_are_said_with_the_numbers():
 
 
 def test_keys_multiply_the_memory_and_windows_are_said():
-    terms = ReleaseTerms(PrivacySpec(rho=1), RecordBounds(2), unit=PrivacyUnit.PRIVACY_ID, window_count=7)
+    terms = ReleaseTerms(PrivacySpec(rho=1), RecordBounds(2), privacy_unit=PrivacyUnit.PRIVACY_ID, window_count=7)
     one, seven = (plan(SketchSpec(), terms, keys=keys) for keys in (None, 7))
     assert seven.memory == 7 * one.memory
     assert "for each of 7 keys" in str(seven)

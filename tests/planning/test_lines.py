@@ -36,22 +36,22 @@ UNITS = {
     "a chosen norm": PrivacyId("p", AutoNorm(max_keys=3)),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
-every_unit = pytest.mark.parametrize("unit", UNITS)
+every_unit = pytest.mark.parametrize("privacy_unit", UNITS)
 
 
-def declared(kind: str, unit: str) -> Any:
+def declared(kind: str, privacy_unit: str) -> Any:
     privacy = {"epsilon": 1, "delta": 1e-6}
-    found = read_release({**KINDS[kind], "privacy": privacy, "unit": "record"})
-    given = UNITS[unit]
+    found = read_release({**KINDS[kind], "privacy": privacy, "privacy_unit": "record"})
+    given = UNITS[privacy_unit]
     if kind != "groups" and isinstance(given, PrivacyId):
         given = dataclasses.replace(given, bounds=dataclasses.replace(given.bounds, max_keys=None))
-    return dataclasses.replace(found, unit=given)
+    return dataclasses.replace(found, privacy_unit=given)
 
 
 @every_unit
 @every_kind
-def test_attributes_text_and_fields_are_those_of_the_lines(kind: str, unit: str) -> None:
-    plan = declared(kind, unit).plan(1000)
+def test_attributes_text_and_fields_are_those_of_the_lines(kind: str, privacy_unit: str) -> None:
+    plan = declared(kind, privacy_unit).plan(1000)
     lines = [line for line in plan.lines if line.words]
     assert str(plan).splitlines() == [each for line in lines for each in line.words.splitlines()]
     named = [line for line in (*plan.about, *plan.promised, *plan.expected) if line.name]
@@ -70,9 +70,9 @@ def test_a_plan_is_copied_with_its_numbers_and_has_no_others(kind: str) -> None:
         _ = plan.halfwidth
 
 
-def calibrated(monkeypatch: pytest.MonkeyPatch, kind: str, unit: str) -> list[Any]:
+def calibrated(monkeypatch: pytest.MonkeyPatch, kind: str, privacy_unit: str) -> list[Any]:
     """The terms whose noise is computed for a plan, and those of the release itself."""
-    release = declared(kind, unit)
+    release = declared(kind, privacy_unit)
     found, compute = [release.resolved.terms.under(1)], calibration.counter_tables
 
     def noted(spec: Any, terms: Any) -> Any:
@@ -87,8 +87,10 @@ def calibrated(monkeypatch: pytest.MonkeyPatch, kind: str, unit: str) -> list[An
 
 @every_unit
 @every_kind
-def test_the_noise_under_some_terms_is_computed_once(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = calibrated(monkeypatch, kind, unit)
+def test_the_noise_under_some_terms_is_computed_once(
+    kind: str, privacy_unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = calibrated(monkeypatch, kind, privacy_unit)
     assert [each for number, each in enumerate(found) if each in found[:number]] == []
 
 

@@ -12,11 +12,9 @@ from beam_dpsketch import (
     IntegerDomain,
     IPv4Domain,
     ListedItems,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
@@ -24,7 +22,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.planning.kinds.layouts import plan
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
+from beam_dpsketch.privacy.summary_counts import SummaryCounts
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 SPECS = {
@@ -38,8 +37,8 @@ every_spec = pytest.mark.parametrize("name", SPECS)
 
 
 def planned(name: str, bounds: Any, n: int | None = None, **privacy: Any) -> Plan:
-    privacy = {"rho": 0.5, "side_counters": None} | privacy
-    return plan(SPECS[name], ReleaseTerms(PrivacySpec(**privacy), bounds, unit=PrivacyUnit.PRIVACY_ID), n)
+    privacy = {"rho": 0.5, "summary_counts": None} | privacy
+    return plan(SPECS[name], ReleaseTerms(PrivacySpec(**privacy), bounds, privacy_unit=PrivacyUnit.PRIVACY_ID), n)
 
 
 def _rounded(number: re.Match[str]) -> str:
@@ -100,8 +99,8 @@ def test_errors_on_made_up_data_are_those_of_as_many_records(name: str, rho: flo
     ids=str,
 )
 def test_side_counters_leave_the_rest_of_rho_to_what_is_planned(name: str, bounds: Any, counters: int) -> None:
-    """Trees pay for no weight; and under a norm of order 2 its counter has 4 times the noise of a cell."""
-    without, asked = planned(name, bounds), planned(name, bounds, side_counters=SideCounters())
+    """Trees pay for no weight; and under an L2 norm its counter has 4 times the noise of a cell."""
+    without, asked = planned(name, bounds), planned(name, bounds, summary_counts=SummaryCounts())
     tells_weight = "tree" in name or (bounds.has_norm and name != "count_sketch")
     left = 1 - (counters - tells_weight) * Fraction(1, 50)
     assert [left * variance for variance in asked.sigma_squared] == list(without.sigma_squared)
@@ -143,8 +142,8 @@ def test_noise_that_counters_cannot_hold_is_not_planned() -> None:
     ids=["frequencies", "quantiles", "top k"],
 )
 def test_transforms_explain_a_norm(transform: Any) -> None:
-    explained = transform(privacy=PrivacySpec(rho=1), unit=PrivacyId("user", NormBound(20)), item="page").explain(
-        50_000
-    )
+    explained = transform(
+        privacy=PrivacySpec(rho=1), privacy_unit=PrivacyId("user", NormBound(20)), item="page"
+    ).explain(50_000)
     assert "clipped to an L2 norm of 20 records per privacy id" in explained
     assert "protected: all records of any one privacy id" in explained

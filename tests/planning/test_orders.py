@@ -10,7 +10,6 @@ import pytest
 from beam_dpsketch import (
     REPLACE_ONE,
     AutoNorm,
-    Groups,
     IntegerDomain,
     KeySelection,
     ListedItems,
@@ -21,6 +20,7 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
     TextDomain,
+    Thresholding,
 )
 from beam_dpsketch.errors import PrivacyWarning
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
@@ -30,7 +30,9 @@ GIVEN: dict[str, Any] = {"epsilon": 2, "delta": 1e-6}
 
 
 def counted(bounds: Any, spec: Any = LISTED, **given: Any) -> PrivateFrequencies:
-    return PrivateFrequencies(spec, PrivacySpec(**(given or GIVEN)), unit=PrivacyId("user", bounds), item="item")
+    return PrivateFrequencies(
+        spec, PrivacySpec(**(given or GIVEN)), privacy_unit=PrivacyId("user", bounds), item="item"
+    )
 
 
 def line(transform: Any, beginning: str = "Hint: ") -> str | None:
@@ -41,25 +43,25 @@ def line(transform: Any, beginning: str = "Hint: ") -> str | None:
 @pytest.mark.parametrize("relation", [None, REPLACE_ONE])
 def test_the_number_is_the_ratio_of_what_two_plans_say(spec: Any, relation: Any) -> None:
     given = {**GIVEN, **({} if relation is None else {"relation": relation})}
-    plans = [counted(NormBound(1000, order=order), spec, **given)._declared.plan() for order in (1, 2)]
+    plans = [counted(NormBound(1000, norm=norm), spec, **given)._declared.plan() for norm in ("l1", "l2")]
     of_laplace, of_gaussian = (each.half_width for each in plans)
     for each in plans:
         assert each.advice.crossover == pytest.approx(of_gaussian / of_laplace, rel=0.01)
 
 
 def test_each_order_names_the_other() -> None:
-    assert "a norm of order 1 is more accurate if" in str(line(counted(NormBound(9))))
+    assert "an L1 norm is more accurate if" in str(line(counted(NormBound(9))))
     assert "people is below 2.9 times" in str(line(counted(NormBound(9))))
-    assert "a norm of order 2 is more accurate if" in str(line(counted(NormBound(9, order=1))))
+    assert "an L2 norm is more accurate if" in str(line(counted(NormBound(9, norm="l1"))))
     grouped = PrivateTopK(
         TextDomain(8),
         PrivacySpec(**GIVEN),
         k=9,
-        unit=PrivacyId("user", NormBound(9, max_keys=9)),
+        privacy_unit=PrivacyId("user", NormBound(9, max_keys=9)),
         item="item",
-        method=Groups(1e-7),
+        method=Thresholding(1e-7),
     )
-    assert "a norm of order 1 is more accurate if" in str(line(grouped))
+    assert "an L1 norm is more accurate if" in str(line(grouped))
 
 
 @pytest.mark.parametrize(
@@ -67,14 +69,14 @@ def test_each_order_names_the_other() -> None:
     [
         lambda: counted(RecordBounds(9)),
         lambda: counted(NormBound(9), rho=1),
-        lambda: counted(NormBound(9, order=1), epsilon=1),
+        lambda: counted(NormBound(9, norm="l1"), epsilon=1),
         lambda: PrivateQuantiles(
-            IntegerDomain(0, 9), PrivacySpec(**GIVEN), unit=PrivacyId("user", NormBound(9)), item="item"
+            IntegerDomain(0, 9), PrivacySpec(**GIVEN), privacy_unit=PrivacyId("user", NormBound(9)), item="item"
         ),
         lambda: PrivateFrequencies(
             SKETCH,
             PrivacySpec(**GIVEN),
-            unit=PrivacyId("user", NormBound(9, max_keys=2)),
+            privacy_unit=PrivacyId("user", NormBound(9, max_keys=2)),
             item="item",
             keys=KeySelection(1e-7, "key"),
         ),
@@ -86,15 +88,17 @@ def test_where_there_is_no_choice_nothing_is_said(transform: Any) -> None:
 
 @pytest.mark.parametrize("privacy", [{"rho": Fraction(1, 10)}, {**GIVEN, "noise": "gaussian"}])
 def test_an_order_that_only_takes_is_said_before_it_runs(privacy: dict[str, Any]) -> None:
-    with pytest.warns(PrivacyWarning, match="a norm of order 1 takes more than one of order 2"):
-        found = counted(NormBound(9, order=1), **privacy)
-    assert line(found, "Warning: a norm of order 1 takes more") is not None
+    with pytest.warns(PrivacyWarning, match="an L1 norm takes more than an L2 norm"):
+        found = counted(NormBound(9, norm="l1"), **privacy)
+    assert line(found, "Warning: an L1 norm takes more") is not None
 
 
 def test_a_plan_of_groups_says_from_which_count_on_by_bound() -> None:
     def grouped(bounds: Any) -> PrivateTopK:
-        unit = PrivacyId("user", bounds)
-        return PrivateTopK(TextDomain(8), PrivacySpec(**GIVEN), k=9, unit=unit, item="item", method=Groups(1e-7))
+        privacy_unit = PrivacyId("user", bounds)
+        return PrivateTopK(
+            TextDomain(8), PrivacySpec(**GIVEN), k=9, privacy_unit=privacy_unit, item="item", method=Thresholding(1e-7)
+        )
 
     for kind, make in (
         ("norm", lambda b: NormBound(b, max_keys=9)),
@@ -118,9 +122,9 @@ def test_laplace_noise_leaves_all_of_delta_to_groups(lost: str) -> None:
             TextDomain(8),
             privacy,
             k=9,
-            unit=PrivacyId("user", RecordBounds(1, max_keys=1)),
+            privacy_unit=PrivacyId("user", RecordBounds(1, max_keys=1)),
             item="item",
-            method=Groups(Fraction(lost)),
+            method=Thresholding(Fraction(lost)),
         )
         assert f"Privacy: epsilon = 2, delta = {float(lost):g} (" in found.explain()
     with pytest.raises(ValueError, match="delta must be above 1e-06"):

@@ -23,10 +23,10 @@ from beam_dpsketch.statement.release_id import part_name
 from tests.helpers.timeline_rows import released_rows
 
 PERIOD = {"max_windows": 2, "period": "1d"}
-RECORDS = {"records": {"max_per_key": 3}}
-MANY = {"records": {"max_per_key": 3, "max_keys": 2, "max_weight": 5, "signed": True}}
+RECORDS = {"records": {"max_records": 3}}
+MANY = {"records": {"max_records": 3, "max_keys": 2, "max_weight": 5, "signed": True}}
 NORM = {"norm": {"max_norm": 3}}
-FULL_NORM = {"norm": {"max_norm": "5/2", "max_weight": 7, "max_per_item": 2, "resource_limit": 9}}
+FULL_NORM = {"norm": {"max_norm": "5/2", "max_weight": 7, "max_per_item": 2, "max_distinct_items": 9}}
 WINDOWS = {"windows": {"start": "2024-01-01", "end": "2024-01-03"}}
 HORIZON = {"horizon": {"start": "2024-01-01", "window_size": "1h", "windows": 10}}
 KEYS = {"keys": {"field": "k", "public": ["x", "y"]}}
@@ -43,18 +43,25 @@ UNITS: dict[str, dict[str, Any]] = {
 }
 PLACES: dict[str, dict[str, Any]] = {"": {}, "in windows": WINDOWS, "over time": HORIZON}
 CASES = [
-    (unit, place)
-    for unit, settings in UNITS.items()
+    (privacy_unit, place)
+    for privacy_unit, settings in UNITS.items()
     for place in PLACES
     if place != "over time" or ("period" not in settings and ("max_windows" in settings or "norm" in settings))
 ]
 
 
-def config_of(unit: dict[str, Any], place: dict[str, Any], **others: Any) -> ReleaseSpec:
-    keys = KEYS if "max_keys" in unit.get("records", {}) else {}
-    counted = {"kind": "frequencies", "item": "c", "items": ["a", "b"]}
+def config_of(privacy_unit: dict[str, Any], place: dict[str, Any], **others: Any) -> ReleaseSpec:
+    keys = KEYS if "max_keys" in privacy_unit.get("records", {}) else {}
+    counted = {"kind": "frequencies", "item": "c", "listed_items": ["a", "b"]}
     return read_release(
-        {**counted, "privacy": {"rho": 1}, "unit": {"privacy_id": "p", **unit}, **place, **keys, **others}
+        {
+            **counted,
+            "privacy": {"rho": 1},
+            "privacy_unit": {"privacy_id": "p", **privacy_unit},
+            **place,
+            **keys,
+            **others,
+        }
     )
 
 
@@ -69,9 +76,9 @@ def statement_of(config: ReleaseSpec) -> PrivacyStatement:
     return released.privacy
 
 
-@pytest.mark.parametrize(("unit", "place"), CASES)
-def test_bounds_are_those_of_the_statement(unit: str, place: str) -> None:
-    config = config_of(UNITS[unit], PLACES[place])
+@pytest.mark.parametrize(("privacy_unit", "place"), CASES)
+def test_bounds_are_those_of_the_statement(privacy_unit: str, place: str) -> None:
+    config = config_of(UNITS[privacy_unit], PLACES[place])
     said = statement_of(config).summary["Contribution"]
     assert f"Contribution: {said}." in str(config.plan()).splitlines()
     assert f"contribution: {said};" in in_words(config)
@@ -91,7 +98,7 @@ def check_answers(kind: dict[str, Any], windows: int) -> None:
             **kind,
             "item": "c",
             "privacy": {"rho": 1},
-            "unit": "record",
+            "privacy_unit": "record",
             "horizon": {**HORIZON["horizon"], "windows": windows},
         }
     )
@@ -117,7 +124,7 @@ def check_answers(kind: dict[str, Any], windows: int) -> None:
 
 
 TREE = {"kind": "quantiles", "domain": {"type": "integer", "low": 0, "high": 999_999}}
-LISTED = {"kind": "frequencies", "items": ["a", "b"]}
+LISTED = {"kind": "frequencies", "listed_items": ["a", "b"]}
 
 
 @pytest.mark.one_fast_case

@@ -17,7 +17,6 @@ from beam_dpsketch import (
     IPv4Domain,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     ReleaseTerms,
     SketchSpec,
     TreeSpec,
@@ -26,9 +25,10 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.config import read_release
 from beam_dpsketch.exact.declared.count import Guess
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from tests.cli.consoles import run
 
-TERMS = ReleaseTerms(PrivacySpec(epsilon=1, delta=1e-6), NormBound(20), unit=PrivacyUnit.PRIVACY_ID)
+TERMS = ReleaseTerms(PrivacySpec(epsilon=1, delta=1e-6), NormBound(20), privacy_unit=PrivacyUnit.PRIVACY_ID)
 QUANTILES = (0.5, 0.95, 0.99)
 CASES = {
     "narrow": (FloatDomain(0, 2000, 5), 60, 1200, 20_000),
@@ -53,7 +53,7 @@ def simulated(domain: Any, median: float, high: float, n: int, runs: int) -> np.
 
 def predicted(privacy: PrivacySpec, domain: Any, typical: tuple[float, float], n: int, plans: int) -> np.ndarray:
     """The errors of several plans together, because one of them simulates few releases."""
-    terms = ReleaseTerms(privacy, NormBound(20), unit=PrivacyUnit.PRIVACY_ID)
+    terms = ReleaseTerms(privacy, NormBound(20), privacy_unit=PrivacyUnit.PRIVACY_ID)
     found = [[each.deviation for each in plan(domain, terms, n, typical=typical).value_errors] for _ in range(plans)]
     return np.sqrt(np.mean(np.square(found), axis=0))
 
@@ -67,7 +67,7 @@ def test_errors_of_values_are_those_of_releases(name: str) -> None:
     of at most 0.042. 1.5 leaves seven deviations: a false alarm below 1e-9.
     """
     domain, median, high, n = CASES[name]
-    step = getattr(domain, "resolution", 1)
+    step = getattr(domain, "step", 1)
     measured = simulated(domain, median, high, n, 3000)
 
     def agrees(deviations: np.ndarray) -> bool:
@@ -92,7 +92,7 @@ SETTINGS = {
     "kind": "quantiles",
     "item": "delay",
     "domain": {"type": "integer", "low": 0, "high": 500},
-    "unit": {"privacy_id": "who", "norm": {"max_norm": 20}},
+    "privacy_unit": {"privacy_id": "who", "norm": {"max_norm": 20}},
     "privacy": {"epsilon": 1, "delta": 1e-6},
 }
 
@@ -107,7 +107,7 @@ def test_settings_and_the_command_tell_errors_of_values_and_ask_for_a_guess(tmp_
     assert "Errors are of ranks" not in str(planned)
     file = tmp_path / "delays.yaml"
     file.write_text(json.dumps(SETTINGS))
-    line = f"plan --config {file} --n 1e5 --typical 30 200 --quantile 0.5 0.9 --format json"
+    line = f"plan --config {file} --records 1e5 --typical 30 200 --quantile 0.5 0.9 --format json"
     (middle, high) = json.loads(run(*line.split())[1])["value_errors"]
     assert (middle["quantile"], middle["value"], high["quantile"]) == (0.5, 30.0, 0.9)
 
@@ -140,7 +140,7 @@ def test_a_guess_goes_through_its_median_and_its_99_percent_point() -> None:
 
 
 def test_grouped_counts_take_no_guess() -> None:
-    unit = {"privacy_id": "who", "records": {"max_per_key": 1, "max_keys": 2}}
-    groups = {"kind": "top_k", "item": "w", "k": 3, "domain": "ipv4", "method": {"groups": {"delta": 1e-8}}}
+    privacy_unit = {"privacy_id": "who", "records": {"max_records": 1, "max_keys": 2}}
+    groups = {"kind": "top_k", "item": "w", "k": 3, "domain": "ipv4", "method": {"threshold": {"delta": 1e-8}}}
     with pytest.raises(ArgumentError, match="typical must be left out"):
-        read_release({**groups, "unit": unit, "privacy": {"rho": 1}}).plan(100, typical=(1, 2))
+        read_release({**groups, "privacy_unit": privacy_unit, "privacy": {"rho": 1}}).plan(100, typical=(1, 2))

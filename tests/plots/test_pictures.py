@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import Clipping, Frequencies, Intervals
+from beam_dpsketch import Clipping, Frequencies
 from beam_dpsketch.answers.notes import Basis, Note
+from beam_dpsketch.answers.rows import Intervals
 from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
 
@@ -147,7 +148,7 @@ def test_panels_share_one_legend() -> None:
 
 
 def test_intervals_have_the_name_that_answers_give_and_notes_stand_below() -> None:
-    told = Basis(0.9, Clipping(), notes=(Note("at_an_end", "is the unit right?"),) * 2)
+    told = Basis(0.9, Clipping(), notes=(Note("at_range_end", "is the unit right?"),) * 2)
     shares, top = (dataclasses.replace(each, basis=told) for each in (SHARES, frequencies("a")))
     for axes in (plot_cdf(shares, [0, 10, 20]), plot_timeline(shares, [0, 1, 2]), plot_top_k(top)):
         (legend,) = axes.figure.legends
@@ -183,7 +184,7 @@ def test_values_without_an_order_are_refused_and_not_shown() -> None:
 def test_matplotlib_is_imported_when_a_picture_is_drawn_and_pyplot_never() -> None:
     code = """
 import sys, numpy as np
-from beam_dpsketch import Intervals
+from beam_dpsketch.answers.rows import Intervals
 from beam_dpsketch.plots import plot_cdf
 assert "matplotlib" not in sys.modules
 answers = Intervals(*np.array([[0.1], [0.0], [0.2]]))

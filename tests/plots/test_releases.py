@@ -18,7 +18,6 @@ from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
     FloatDomain,
-    GroupedCounts,
     Horizon,
     IntegerDomain,
     IPv4Domain,
@@ -30,6 +29,7 @@ from beam_dpsketch import (
     SketchSpec,
     SketchTimeline,
     TextDomain,
+    ThresholdedCounts,
     TimestampDomain,
     TreeSpec,
     release,
@@ -48,7 +48,7 @@ TREE = release(DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(0, 99))).accu
 FLAT = release(CountSketch(SketchSpec(width=64)).accumulate(CITIES), TERMS)
 TEXT = release_frame(
     pa.table({"city": CITIES}),
-    ReleaseSpec(GroupedCounts(TextDomain(8), 3), PrivacySpec(epsilon=2, delta=1e-6), Record(), "city"),
+    ReleaseSpec(ThresholdedCounts(TextDomain(8), 3), PrivacySpec(epsilon=2, delta=1e-6), Record(), "city"),
 )
 LATENCIES = release(
     DyadicCountSketch(TreeSpec.for_memory(LogDomain(1e-8, 1e4))).accumulate([1e-7, 1e-3, 1, 100] * 2500), TERMS
@@ -166,16 +166,14 @@ def test_what_is_not_drawn_is_refused_in_words(draw: Any, words: str) -> None:
         draw()
 
 
-DAYS = TimestampDomain(
-    datetime.datetime(2024, 5, 1), datetime.datetime(2024, 5, 31), resolution=datetime.timedelta(days=1)
-)
+DAYS = TimestampDomain(datetime.datetime(2024, 5, 1), datetime.datetime(2024, 5, 31), step=datetime.timedelta(days=1))
 
 
 @pytest.mark.parametrize(
     ("domain", "bins", "sizes"),
     [
         (IntegerDomain(0, 1500), 20, [75] * 19 + [76]),
-        (FloatDomain(0.0, 9.9, resolution=0.1), 20, [5] * 20),
+        (FloatDomain(0.0, 9.9, step=0.1), 20, [5] * 20),
         (IPv4Domain(), 4, [1 << 30] * 4),
         (DAYS, 20, [2] * 15 + [1]),
         (DAYS, 31, [1] * 31),

@@ -14,7 +14,6 @@ import pytest
 
 from beam_dpsketch import (
     AutoNorm,
-    Groups,
     Horizon,
     ListedItems,
     NormBound,
@@ -24,6 +23,7 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     TextDomain,
+    Thresholding,
     TimeRange,
 )
 from beam_dpsketch.exact.declared.public import TimeColumn
@@ -33,8 +33,8 @@ from beam_dpsketch.frames.steps.plan import columns_of, resolve, tally_of
 from beam_dpsketch.frames.steps.sums import ExactSums
 from beam_dpsketch.frames.steps.tables import open_table
 from beam_dpsketch.frames.steps.windows import windows_of
-from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies
+from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from tests.helpers.pipelines import numbers_by_key
@@ -45,12 +45,12 @@ LIMITS: list[Any] = [
     *(RecordBounds(n, max_keys=keys) for n in (1, 3) for keys in (None, 1, 2)),
     RecordBounds(3, max_keys=2, max_weight=5),
     RecordBounds(3, max_weight=5, signed=True),
-    *(NormBound(norm, order=order) for norm in (1, Fraction(1, 2), Fraction(7, 2), 8) for order in (1, 2)),
-    *(NormBound(8, max_per_item=n, resource_limit=limit) for n, limit in ((2, None), (None, 3), (2, 1))),
+    *(NormBound(norm, norm=order) for norm in (1, Fraction(1, 2), Fraction(7, 2), 8) for order in ("l1", "l2")),
+    *(NormBound(8, max_per_item=n, max_distinct_items=limit) for n, limit in ((2, None), (None, 3), (2, 1))),
     NormBound(8, max_weight=5),
-    NormBound(8, max_weight=5, signed=True, order=1, max_per_item=6),
+    NormBound(8, max_weight=5, signed=True, norm="l1", max_per_item=6),
     AutoNorm(),
-    AutoNorm(order=1, max_weight=5),
+    AutoNorm(norm="l1", max_weight=5),
 ]
 
 
@@ -58,21 +58,29 @@ LIMITS: list[Any] = [
 class Place:
     """Where bounds hold."""
 
-    unit: PrivacyUnit
+    privacy_unit: PrivacyUnit
     window_count: int = 1
     period_micros: int = 0
     overlapping: int = 1
     first_windows: bool = False
     counts_items: bool = False
-    norm_spend: Fraction | None = None
+    norm_share: Fraction | None = None
 
 
 PLACES = [
-    Place(unit, windows, DAY * 10**6 * (unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD), overlapping, first, groups)
-    for unit, windows, overlapping, first, groups in itertools.product(
+    Place(
+        privacy_unit,
+        windows,
+        DAY * 10**6 * (privacy_unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD),
+        overlapping,
+        first,
+        groups,
+    )
+    for privacy_unit, windows, overlapping, first, groups in itertools.product(
         PrivacyUnit, (1, 3), (1, 2), (False, True), (False, True)
     )
-    if not (unit.is_one_record and first) and not (unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW and (first or windows > 1))
+    if not (privacy_unit.is_one_record and first)
+    and not (privacy_unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW and (first or windows > 1))
 ]
 
 
@@ -82,7 +90,7 @@ def words_of(limit: Any, place: Place) -> str:
 
 def check_features(words: str, limit: Any, place: Place) -> None:
     """Raise if words name a feature that is not there, or leave one out that is."""
-    single, in_windows = place.unit.is_one_record, place.first_windows or place.window_count > 1
+    single, in_windows = place.privacy_unit.is_one_record, place.first_windows or place.window_count > 1
     records = isinstance(limit, RecordBounds)
     assert "(s)" not in words
     assert not re.search(r"\b1 (records|keys|windows)\b|\bone \w+s\b", words), words
@@ -90,9 +98,9 @@ def check_features(words: str, limit: Any, place: Place) -> None:
         records and limit.max_keys is not None and not place.counts_items and not single
     )
     assert ("weight" in words.replace("a total weight of", "").replace("a total weight per", "")) == limit.has_weights
-    horizon = place.unit.over_horizon and not single
+    horizon = place.privacy_unit.over_horizon and not single
     limited = in_windows or (records and (place.period_micros > 0 or horizon))
-    within = place.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW
+    within = place.privacy_unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW
     assert ("window" in words) == (place.window_count > 1 if single else limited or within), words
     assert ("period" in words) == (place.period_micros > 0 and not single), words
     assert ("horizon" in words) == (horizon and limited)
@@ -104,7 +112,8 @@ def cases() -> list[tuple[Any, Place]]:
     return [
         (limit, place)
         for limit, place in itertools.product(LIMITS, PLACES)
-        if not place.unit.is_one_record or (isinstance(limit, RecordBounds) and (limit.size, limit.kept_keys) == (1, 1))
+        if not place.privacy_unit.is_one_record
+        or (isinstance(limit, RecordBounds) and (limit.size, limit.kept_keys) == (1, 1))
     ]
 
 
@@ -138,11 +147,11 @@ def declared(bounds: Any, windows: str, keys: bool, limit: str, kind: str = "ite
     """The declaration; `None` if it is refused."""
     count = ItemFrequencies(ListedItems(ITEMS))
     if kind == "groups":
-        count = GroupedCounts(TextDomain(4), 3, Groups(1e-8))
+        count = ThresholdedCounts(TextDomain(4), 3, Thresholding(1e-8))
     found = PublicKeys(KEYS, "key") if keys else None
     try:
-        unit = PrivacyId("who", bounds, **UNITS[limit])
-        spec = ReleaseSpec(count, PrivacySpec(rho=1), unit, "item", keys=found, **WINDOWS[windows])
+        privacy_unit = PrivacyId("who", bounds, **UNITS[limit])
+        spec = ReleaseSpec(count, PrivacySpec(rho=1), privacy_unit, "item", keys=found, **WINDOWS[windows])
         resolve(spec)
     except ValueError:
         return None
@@ -156,7 +165,7 @@ def exact(spec: ReleaseSpec, rows: list[Row]) -> dict[tuple[Any, int], dict[str,
     opened = open_table(table, columns_of(spec).values())
     (resolved, plan), tally = resolve(spec), tally_of(spec, opened)
     sums = ExactSums(resolved, plan, windows_of(spec, plan), [opened.empty, *opened.parts], tally, lambda: None)
-    one = Fraction(1, 1 << (SCALE_BITS if spec.unit.bounds.has_norm else 0))
+    one = Fraction(1, 1 << (SCALE_BITS if spec.privacy_unit.bounds.has_norm else 0))
     found: dict[tuple[Any, int], dict[str, Fraction]] = {}
     for window, summed in sums.by_window(sums.contributed()).items():
         for key, numbers in numbers_by_key(summed).items():
@@ -198,11 +207,11 @@ def check_records(spec: ReleaseSpec, words: str) -> None:
 @pytest.mark.parametrize("windows", [name for name in WINDOWS if name != "horizon"])
 @pytest.mark.parametrize("limit", UNITS)
 @pytest.mark.parametrize("max_keys", [None, 1, 2])
-@pytest.mark.parametrize("max_per_key", [1, 4])
+@pytest.mark.parametrize("max_records", [1, 4])
 def test_a_heavy_person_counts_with_what_the_words_allow(
-    windows: str, limit: str, max_keys: int | None, max_per_key: int
+    windows: str, limit: str, max_keys: int | None, max_records: int
 ) -> None:
-    spec = declared(RecordBounds(max_per_key, max_keys=max_keys), windows, max_keys is not None, limit)
+    spec = declared(RecordBounds(max_records, max_keys=max_keys), windows, max_keys is not None, limit)
     if spec is not None:
         check_records(spec, stated(spec))
 
@@ -212,10 +221,10 @@ NORMS = [
     NormBound(1),
     NormBound(Fraction(7, 2)),
     NormBound(8),
-    NormBound(8, order=1),
+    NormBound(8, norm="l1"),
     NormBound(8, max_per_item=2),
-    NormBound(8, resource_limit=3),
-    NormBound(3, order=1, max_per_item=1, resource_limit=5),
+    NormBound(8, max_distinct_items=3),
+    NormBound(3, norm="l1", max_per_item=1, max_distinct_items=5),
 ]
 
 
@@ -236,7 +245,7 @@ def check_in_full(spec: ReleaseSpec, words: str) -> None:
         assert "in full" not in words
         return
     overlapping = 2 if spec.time is not None and spec.time.window_size is not None else 1
-    for name, rows in spread(count, spec.unit.period is not None).items():  # type: ignore[union-attr]
+    for name, rows in spread(count, spec.privacy_unit.period is not None).items():  # type: ignore[union-attr]
         total = sum(sum(items.values()) for items in exact(spec, rows).values())
         assert total == count * overlapping, (name, words)
 
@@ -252,7 +261,7 @@ def test_what_always_counts_in_full_does(bounds: NormBound, windows: str, limit:
 
 
 def test_one_record_more_is_clipped_where_only_a_norm_limits_it() -> None:
-    for bounds in (NormBound(1), NormBound(8), NormBound(8, order=1), NormBound(8, max_per_item=2)):
+    for bounds in (NormBound(1), NormBound(8), NormBound(8, norm="l1"), NormBound(8, max_per_item=2)):
         spec = declared(bounds, "one", False, "")
         assert spec is not None
         count = number("N records? always counts? in full", stated(spec))
@@ -263,7 +272,7 @@ def test_one_record_more_is_clipped_where_only_a_norm_limits_it() -> None:
 
 def test_overlapping_windows_limits_of_items_and_parts_of_a_record_are_thought_of() -> None:
     sliding = declared(NormBound(8), "sliding", False, "")
-    few = declared(NormBound(8, resource_limit=3), "one", False, "")
+    few = declared(NormBound(8, max_distinct_items=3), "one", False, "")
     part = declared(NormBound(Fraction(7, 2)), "one", False, "")
     assert None not in (sliding, few, part)
     for spec, more in ((sliding, 6), (few, 4), (part, 4)):
@@ -288,8 +297,8 @@ STREAM = Windowing("FixedWindows", DAY * 10**6, 0, DAY * 10**6, False)
 @pytest.mark.parametrize("bounds", [RecordBounds(2), NormBound(3)], ids=repr)
 @pytest.mark.parametrize("max_windows", [1, 3])
 def test_streams_keep_first_windows_and_tables_any(bounds: Any, max_windows: int) -> None:
-    unit = PrivacyId("who", bounds, max_windows=max_windows, period=7 * DAY)
-    spec = ReleaseSpec(ItemFrequencies(ListedItems(ITEMS)), PrivacySpec(rho=1), unit, "item")
+    privacy_unit = PrivacyId("who", bounds, max_windows=max_windows, period=7 * DAY)
+    spec = ReleaseSpec(ItemFrequencies(ListedItems(ITEMS)), PrivacySpec(rho=1), privacy_unit, "item")
     said = [] if bounds.has_norm else [plan_windows(spec, STREAM._replace(is_bounded=True)).terms]
     said.append(plan_windows(spec, STREAM).terms)
     first = "in its first window of" if max_windows == 1 else "in its first 3 windows of"

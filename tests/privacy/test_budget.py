@@ -99,8 +99,8 @@ def test_the_delta_that_was_asked_for_travels_with_the_spec():
     spent = budget.spend(rho=0.01)
     asked = PrivacySpec(epsilon=1.0, delta=1e-7)
     for spec in (asked, spent, spent.paying_for("visits"), *map(pickle.loads, map(pickle.dumps, (asked, spent)))):
-        assert spec.shown_delta == 1e-7
-    assert PrivacySpec(rho=0.01).shown_delta == PrivacyBudget(rho=1.0).spend(rho=0.01).shown_delta == 1e-6
+        assert spec.reported_delta == 1e-7
+    assert PrivacySpec(rho=0.01).reported_delta == PrivacyBudget(rho=1.0).spend(rho=0.01).reported_delta == 1e-6
     assert PrivacySpec(rho=0.01, delta=1e-9) != PrivacySpec(rho=0.01)
 
 
@@ -165,12 +165,12 @@ def test_a_share_is_at_most_the_whole_and_stands_alone():
 
 @given(parts=st.integers(1, 50), spent=st.fractions(Fraction(1, 100), Fraction(99, 100)))
 def test_a_split_spends_all_that_is_left_in_equal_parts(parts, spent):
-    budget = PrivacyBudget(rho=1.0, relation=REPLACE_ONE, delta=1e-9, side_counters=None)
+    budget = PrivacyBudget(rho=1.0, relation=REPLACE_ONE, delta=1e-9, summary_counts=None)
     first = budget.spend(share=spent)
     specs = budget.split(parts)
     assert sum((each.rho for each in specs), first.rho) == 1
     assert {each.rho for each in specs} == {(1 - first.rho) / parts}
-    assert {(each.relation, each.shown_delta, each.side_counters) for each in specs} == {(REPLACE_ONE, 1e-9, None)}
+    assert {(each.relation, each.reported_delta, each.summary_counts) for each in specs} == {(REPLACE_ONE, 1e-9, None)}
     assert all(each.paying_for(number) == first._with(rho=each.rho) for number, each in enumerate(specs))
     with pytest.raises(BudgetExceededError, match="nothing is left"):
         budget.split(parts)

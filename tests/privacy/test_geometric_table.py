@@ -126,8 +126,8 @@ test_a_planted_fault_is_found = laws.mutants(
 
 
 def listed(privacy: PrivacySpec, max_keys: int, **keys: Any) -> SelectKeys:
-    unit = PrivacyId("user", RecordBounds(1, max_keys=max_keys))
-    return SelectKeys(privacy, unit=unit, keys=KeySelection(5e-7, "page", **keys))
+    privacy_unit = PrivacyId("user", RecordBounds(1, max_keys=max_keys))
+    return SelectKeys(privacy, privacy_unit=privacy_unit, keys=KeySelection(5e-7, "page", **keys))
 
 
 def note(privacy: PrivacySpec, max_keys: int = 1, **keys: Any) -> Any:
@@ -223,7 +223,7 @@ def test_a_pipeline_lists_the_keys_of_many_and_not_that_of_one() -> None:
     ]
     keys = SelectKeys(
         PrivacySpec(epsilon=2, delta=1e-6),
-        unit=PrivacyId("user", RecordBounds(1, max_keys=1)),
+        privacy_unit=PrivacyId("user", RecordBounds(1, max_keys=1)),
         keys=KeySelection(1e-12, "page"),
     )
     assert "epsilon = 2, delta = 1e-12 (" in keys.explain()

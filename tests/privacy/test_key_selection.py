@@ -17,10 +17,8 @@ from beam_dpsketch import (
     REPLACE_ONE,
     IntegerDomain,
     ListedItems,
-    NeighboringRelation,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
@@ -31,7 +29,7 @@ from beam_dpsketch.noise import keys as choosing
 from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.noise.keys import choose_keys
 from beam_dpsketch.privacy import selection
-from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared
 from tests.helpers import faults, laws, norms
 from tests.helpers.tails import true_tails
@@ -156,7 +154,7 @@ class Setting(NamedTuple):
         return ReleaseTerms(
             privacy,
             self.bounds,
-            unit=PrivacyUnit.PRIVACY_ID,
+            privacy_unit=PrivacyUnit.PRIVACY_ID,
             window_count=self.window_count,
             output_cells=None,
             selection=rule,
@@ -169,7 +167,7 @@ def largest_loss(setting: Setting) -> Fraction:
     assert isinstance(bounds, RecordBounds)
     choice = choose_keys(setting.spec, terms)
     assert choice is not None
-    weight = (bounds.max_weight * bounds.max_per_key) ** 2
+    weight = (bounds.max_weight * bounds.max_records) ** 2
     rows, signs = [rows for rows, _ in norms.tables_of(setting.spec)], norms.has_signs(setting.spec)
     noise = calibrate(setting.spec, terms)
     move = sum(row * weight / (2 * variance) for row, variance in zip(rows, noise, strict=True))
@@ -190,7 +188,7 @@ def largest_loss(setting: Setting) -> Fraction:
 
 
 def check_loss(setting: Setting) -> None:
-    """The largest loss is exactly what the side counters leave of rho: no more, and no less."""
+    """The largest loss is exactly what the summary counts leave of rho: no more, and no less."""
     assert largest_loss(setting) == setting.terms.privacy.rho * setting.terms.share_left
 
 
@@ -200,7 +198,7 @@ def settings() -> Iterator[Setting]:
     for spec, bounds, relation, share in itertools.product(SPECS.values(), some_bounds, NeighboringRelation, shares):
         for max_keys, window_count in ((1, 1), (2, 3), (9, 1)):
             limited = RecordBounds(
-                bounds.max_per_key, max_keys=max_keys, max_weight=bounds.max_weight, signed=bounds.signed
+                bounds.max_records, max_keys=max_keys, max_weight=bounds.max_weight, signed=bounds.signed
             )
             yield Setting(spec, limited, relation, share, max_keys, window_count)
 
@@ -326,7 +324,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
 )
 def test_parts_of_rho_that_cannot_work_are_refused_before_there_are_data(share: Any, rho: Any, words: str) -> None:
     terms = ReleaseTerms(
-        PrivacySpec(rho=rho), unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule_of(1, share=share)
+        PrivacySpec(rho=rho), privacy_unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule_of(1, share=share)
     )
     with pytest.raises(ValueError, match=words):
         choose_keys(ONE_ROW, terms)
@@ -335,7 +333,7 @@ def test_parts_of_rho_that_cannot_work_are_refused_before_there_are_data(share: 
 def test_geometric_is_refused_where_units_are_replaced() -> None:
     rule = rule_of(1, method="geometric")
     privacy = PrivacySpec(rho=1, relation=REPLACE_ONE)
-    terms = ReleaseTerms(privacy, unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule)
+    terms = ReleaseTerms(privacy, privacy_unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule)
     with pytest.raises(ValueError, match="needs the relation ADD_OR_REMOVE_ONE"):
         choose_keys(ONE_ROW, terms)
 
@@ -360,4 +358,4 @@ def test_the_note_says_the_fewest_votes_for_a_half_and_for_99_percent(max_keys: 
 
 
 def _with(terms: ReleaseTerms, rule: SelectionRule) -> ReleaseTerms:
-    return ReleaseTerms(terms.privacy, terms.bounds, unit=terms.unit, output_cells=None, selection=rule)
+    return ReleaseTerms(terms.privacy, terms.bounds, privacy_unit=terms.privacy_unit, output_cells=None, selection=rule)

@@ -44,7 +44,7 @@ def _units(*, items, bounds):
     """Net weight by item of everything one unit may hold in one partition."""
     weights = range(bounds.min_weight, bounds.max_weight + 1)
     one = [np.eye(items, dtype=np.int64)[item] * weight for item in range(items) for weight in weights]
-    records = bounds.max_per_key
+    records = bounds.max_records
     return {tuple(sum(chosen)) for chosen in itertools.combinations_with_replacement(one, records)}
 
 
@@ -85,7 +85,7 @@ def _worst(matrices, units, relation):
 def test_the_table_is_the_worst_case_over_all_hash_functions(
     name, depth, width, items, records, max_weight, signed, relation
 ):
-    bounds = RecordBounds(max_per_key=records, max_weight=max_weight, signed=signed)
+    bounds = RecordBounds(max_records=records, max_weight=max_weight, signed=signed)
     if name == "histogram":
         matrices = _identity(items=items)
     else:
@@ -102,14 +102,14 @@ def test_the_table_is_the_worst_case_over_all_hash_functions(
 def test_several_partitions_multiply_the_square(records, signed, has_signs, relation):
     """A unit reaches any 2 of 4 partitions, possibly others before and after it is replaced."""
     items, partitions = 2, 4
-    bounds = RecordBounds(max_per_key=records, max_keys=2, signed=signed)
+    bounds = RecordBounds(max_records=records, max_keys=2, signed=signed)
     local = sorted(_units(items=items, bounds=bounds))
     units = set()
     for chosen in itertools.combinations(range(partitions), 2):
         for weights in itertools.product(local, repeat=2):
-            unit = np.zeros((partitions, items), dtype=np.int64)
-            unit[list(chosen)] = weights
-            units.add(tuple(unit.ravel()))
+            privacy_unit = np.zeros((partitions, items), dtype=np.int64)
+            privacy_unit[list(chosen)] = weights
+            units.add(tuple(privacy_unit.ravel()))
     matrices = _hash_functions(items=items, depth=1, width=2, signed=has_signs)
     matrices = np.array([np.kron(np.eye(partitions, dtype=int), matrix) for matrix in matrices])
     found = sensitivity(cells_per_item=1, has_signs=has_signs, bounds=bounds, relation=relation)
@@ -125,9 +125,9 @@ def test_windows_count_like_partitions(relation, has_signs):
     assert by_windows == by_partitions
 
 
-def test_a_norm_of_order_1_limits_the_sum_and_one_of_order_2_does_not():
+def test_a_norm_l1_limits_the_sum_and_one_of_order_2_does_not():
     common = {"cells_per_item": 5, "has_signs": True, "relation": REPLACE_ONE}
-    assert sensitivity(**common, bounds=NormBound(Fraction(5, 2), order=1)) == (
+    assert sensitivity(**common, bounds=NormBound(Fraction(5, 2), norm="l1")) == (
         4 * 5 * Fraction(25, 4),
         2 * 5 * Fraction(5, 2),
     )
@@ -155,7 +155,7 @@ def test_the_paper_s_sensitivity_is_exceeded_by_two_items_of_the_shipped_hash():
 @pytest.mark.parametrize("number", [np.uint8, np.int16, np.int32, np.int64])
 def test_numpy_integers_do_not_overflow(number):
     """Squared in its own type, np.uint8(17) would be 33."""
-    bounds = RecordBounds(max_weight=number(17), max_per_key=number(100), max_keys=number(100))
+    bounds = RecordBounds(max_weight=number(17), max_records=number(100), max_keys=number(100))
     answer = squared_l2_sensitivity(
         cells_per_item=number(64), has_signs=True, bounds=bounds, relation=REPLACE_ONE, reach=number(100)
     )

@@ -23,15 +23,14 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     IntegerDomain,
-    NeighboringRelation,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     TreeSpec,
 )
 from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from tests.helpers import norms, strategies, trees
 
 DOMAIN = IntegerDomain(0, 3)
@@ -55,7 +54,7 @@ LAYOUTS = {
         ),
     ),
 }
-BOUNDS = [RecordBounds(1), RecordBounds(1, max_weight=2, signed=True), RecordBounds(max_per_key=2)]
+BOUNDS = [RecordBounds(1), RecordBounds(1, max_weight=2, signed=True), RecordBounds(max_records=2)]
 RHO = Fraction(1, 7)
 every_case = [
     pytest.mark.parametrize("layout", LAYOUTS),
@@ -74,7 +73,7 @@ def units(spec: TreeSpec, bounds: RecordBounds) -> Iterator[tuple[tuple[int, int
     """All that one unit may contribute: records of (position, weight)."""
     weights = [weight for weight in range(bounds.min_weight, bounds.max_weight + 1) if weight]
     records = [None, *itertools.product(range(spec.domain.size), weights)]
-    for chosen in itertools.combinations_with_replacement(records, bounds.max_per_key):
+    for chosen in itertools.combinations_with_replacement(records, bounds.max_records):
         yield tuple(record for record in chosen if record is not None)
 
 
@@ -146,7 +145,9 @@ def test_no_pair_of_neighbours_loses_more_than_rho_and_the_worst_hash_attains_it
     spec = LAYOUTS[layout]
     sigmas = calibrate(
         spec,
-        ReleaseTerms(PrivacySpec(rho=RHO, relation=relation, side_counters=None), bounds, unit=PrivacyUnit.PRIVACY_ID),
+        ReleaseTerms(
+            PrivacySpec(rho=RHO, relation=relation, summary_counts=None), bounds, privacy_unit=PrivacyUnit.PRIVACY_ID
+        ),
     )
     contributions = list(units(spec, bounds))
     found = largest_loss(worst_changes(spec, contributions), contributions, relation, sigmas)
@@ -156,8 +157,8 @@ def test_no_pair_of_neighbours_loses_more_than_rho_and_the_worst_hash_attains_it
 
 def test_the_measure_finds_a_level_that_got_too_little_noise() -> None:
     spec = LAYOUTS["exact above CountSketch"]
-    privacy = PrivacySpec(rho=RHO, relation=REPLACE_ONE, side_counters=None)
-    sigmas = calibrate(spec, ReleaseTerms(privacy, BOUNDS[0], unit=PrivacyUnit.PRIVACY_ID))
+    privacy = PrivacySpec(rho=RHO, relation=REPLACE_ONE, summary_counts=None)
+    sigmas = calibrate(spec, ReleaseTerms(privacy, BOUNDS[0], privacy_unit=PrivacyUnit.PRIVACY_ID))
     contributions = list(units(spec, BOUNDS[0]))
     for number in range(len(sigmas)):
         fewer = [sigma * (Fraction(99, 100) if level == number else 1) for level, sigma in enumerate(sigmas)]
@@ -166,7 +167,7 @@ def test_the_measure_finds_a_level_that_got_too_little_noise() -> None:
 
 def squared_sensitivity(sketch: str, depth: int, bounds: RecordBounds, relation: NeighboringRelation) -> int:
     """The table of the documentation, line by line."""
-    contribution = bounds.max_per_key * bounds.max_weight
+    contribution = bounds.max_records * bounds.max_weight
     if relation is ADD_OR_REMOVE_ONE:
         factor = {"exact": 1, "factor": 1, "count_min": depth, "count_sketch": depth}[sketch]
     elif bounds.signed:
@@ -187,8 +188,8 @@ def test_the_parts_of_rho_sum_to_rho_exactly(
     spec: TreeSpec, bounds: RecordBounds, relation: NeighboringRelation, windows: int, rho: Fraction
 ) -> None:
     try:
-        privacy, unit = PrivacySpec(rho=rho, relation=relation, side_counters=None), PrivacyUnit.PRIVACY_ID
-        sigmas = calibrate(spec, ReleaseTerms(privacy, bounds, unit=unit, window_count=windows))
+        privacy, privacy_unit = PrivacySpec(rho=rho, relation=relation, summary_counts=None), PrivacyUnit.PRIVACY_ID
+        sigmas = calibrate(spec, ReleaseTerms(privacy, bounds, privacy_unit=privacy_unit, window_count=windows))
     except ValueError as error:
         limit = r"2\*\*\d\d;" if spec.has_factor else r"2\*\*50;"  # rows of a factor leave less room
         if not re.search(f"sigma would exceed {limit}", str(error)):

@@ -23,20 +23,20 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     AutoNorm,
-    Groups,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
     Record,
     RecordBounds,
     TextDomain,
+    Thresholding,
 )
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.noise import calibration, counting, keys
 from beam_dpsketch.noise.counting import Counting
-from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
 from beam_dpsketch.privacy import selection, two_rounds
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from tests.helpers import laws
 from tests.helpers.noise import no_guard
 from tests.helpers.two_rounds_law import NOT, Exact, noise
@@ -54,8 +54,10 @@ Unit = tuple[int, ...]
 def counting_of(bounds: Any = BOUNDS, relation: NeighboringRelation = ADD_OR_REMOVE_ONE, **spent: Any) -> Counting:
     keys._calibrated.cache_clear()  # which a planted fault would not reach
     privacy = PrivacySpec(**(spent or {"rho": RHO}), delta=0.5, relation=relation)
-    unit = Record() if bounds is None else PrivacyId("user", bounds)
-    made: Counting = ReleaseSpec(GroupedCounts(TextDomain(8), 1, Groups(DELTA)), privacy, unit).resolved.calibrated
+    privacy_unit = Record() if bounds is None else PrivacyId("user", bounds)
+    made: Counting = ReleaseSpec(
+        ThresholdedCounts(TextDomain(8), 1, Thresholding(DELTA)), privacy, privacy_unit
+    ).resolved.calibrated
     return made
 
 
@@ -87,8 +89,8 @@ class Law:
     def passing(self, units: Sequence[Unit], there: Sequence[int]) -> Iterator[list[tuple[float, float]]]:
         """Yield, for each part of the law of round one, P(not by votes) and P(by votes) of each item with a vote."""
         first = collections.Counter[int]()
-        for unit in units:
-            mine = [item for item, count in enumerate(unit) if count]
+        for privacy_unit in units:
+            mine = [item for item, count in enumerate(privacy_unit) if count]
             first.update(dict.fromkeys(mine, next(w for size, w in self.classes.items() if size >= len(mine))))
         if self.exact is None:
             assert self.votes is not None
@@ -98,15 +100,15 @@ class Law:
         for cells in itertools.product(range(3), repeat=len(there)):
             between = {item for item, cell in zip(there, cells, strict=True) if cell == 1}
             second = dict.fromkeys(there, 0)
-            for unit in units:
-                left = [item for item in between if unit[item]]
+            for privacy_unit in units:
+                left = [item for item in between if privacy_unit[item]]
                 for item in left:
                     second[item] += math.floor(5 * self.exact.rounds.grid / math.sqrt(len(left)))
             rows = [self.exact.chances(first[x], second[x])[cell] for x, cell in zip(there, cells, strict=True)]
             yield [(float(row[NOT]), float(row.sum() - row[NOT])) for row in rows]
 
     def _law(self, units: tuple[Unit, ...]) -> np.ndarray:
-        counts = [sum(unit[item] for unit in units) for item in range(ITEMS)]
+        counts = [sum(privacy_unit[item] for privacy_unit in units) for item in range(ITEMS)]
         there = [item for item, count in enumerate(counts) if count]
         enough, found = self.starts >= self.threshold, np.zeros((len(self.starts) + 1,) * ITEMS)
         for parts in self.passing(units, there):
@@ -122,7 +124,11 @@ def normal_below(value: float) -> float:
     return math.erfc(-value / math.sqrt(2)) / 2
 
 
-UNITS = [unit for unit in itertools.product(range(MOST + 1), repeat=ITEMS) if 1 <= sum(map(bool, unit)) <= 2]
+UNITS = [
+    privacy_unit
+    for privacy_unit in itertools.product(range(MOST + 1), repeat=ITEMS)
+    if 1 <= sum(map(bool, privacy_unit)) <= 2
+]
 
 
 def neighbors(relation: NeighboringRelation, units: Sequence[Unit]) -> Iterator[tuple[tuple[Unit, ...], ...]]:
@@ -131,7 +137,7 @@ def neighbors(relation: NeighboringRelation, units: Sequence[Unit]) -> Iterator[
         if relation is REPLACE_ONE:
             yield from (((*base, one), (*base, other)) for one, other in itertools.combinations(units, 2))
         else:
-            yield from ((base, (*base, unit)) for unit in units)
+            yield from ((base, (*base, privacy_unit)) for privacy_unit in units)
 
 
 def check_told_apart(law: Law, relation: NeighboringRelation, units: Sequence[Unit] = UNITS) -> float:
@@ -163,7 +169,7 @@ def check_costs(relation: NeighboringRelation, bounds: Any = BOUNDS) -> None:
         squares.append(max(size * math.isqrt((5 * rounds.grid) ** 2 // size) ** 2 for size in sizes))
         variances = [*rounds.sigma_squared]
     assert squares[0] == how.choice.rule.grid**2
-    squares.append(bounds.max_keys * bounds.max_per_key**2)
+    squares.append(bounds.max_keys * bounds.max_records**2)
     variances.append(how.items.parameter)
     costs = [changed * square / (2 * variance) for square, variance in zip(squares, variances, strict=True)]
     assert sum(costs, Fraction(0)) == RHO, "costs"
@@ -173,7 +179,7 @@ def check_costs(relation: NeighboringRelation, bounds: Any = BOUNDS) -> None:
 def check_alone(relation: NeighboringRelation, bounds: Any = BOUNDS) -> float:
     """What one unit alone has comes out with probability delta at most; return the largest part of it."""
     law = Law(counting_of(bounds, relation))
-    shown = [1 - law.law((unit,))[-1, -1, -1] for unit in UNITS]
+    shown = [1 - law.law((privacy_unit,))[-1, -1, -1] for privacy_unit in UNITS]
     assert max(shown) <= DELTA, "alone"
     return float(max(shown) / DELTA)
 
@@ -269,7 +275,7 @@ def test_an_item_without_a_vote_never_comes_out() -> None:
         (AutoNorm(max_per_item=1), {}, "two_rounds", ADD_OR_REMOVE_ONE),
         (None, {}, None, ADD_OR_REMOVE_ONE),
         (BOUNDS, {"epsilon": 1, "noise": "laplace"}, None, ADD_OR_REMOVE_ONE),
-        (NormBound(2, order=1), {"epsilon": 1, "noise": "laplace"}, None, ADD_OR_REMOVE_ONE),
+        (NormBound(2, norm="l1"), {"epsilon": 1, "noise": "laplace"}, None, ADD_OR_REMOVE_ONE),
     ],
 )
 def test_units_vote_where_that_gains(

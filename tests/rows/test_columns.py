@@ -13,17 +13,9 @@ import numpy as np
 import pytest
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import (
-    DyadicCountSketch,
-    IntegerDomain,
-    PrivacySpec,
-    ReleasedSketch,
-    ReleaseTerms,
-    TreeSpec,
-    release,
-    rows,
-)
+from beam_dpsketch import DyadicCountSketch, IntegerDomain, PrivacySpec, ReleaseTerms, TreeSpec, release, rows
 from beam_dpsketch.answers.questions import Ask
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.rows.schema import answer_rows, to_release_row
 from tests.helpers.plain_rows import (
@@ -99,9 +91,11 @@ def answers(pipeline: beam.Pipeline, field: str) -> Mapping[str, beam.PCollectio
     domain = DOMAINS[field]
     arguments = {"item": field, "domain": domain, "privacy": LITTLE_NOISE}
     if field in ORDERED:
-        found = {"releases": visits(pipeline) | rows.PrivateQuantiles(**arguments, unit=UNIT)}
+        found = {"releases": visits(pipeline) | rows.PrivateQuantiles(**arguments, privacy_unit=UNIT)}
     else:
-        top = rows.PrivateTopK(**arguments, unit=KEYED, k=2, method={"groups": {"delta": 1e-8}}, ask="releases")
+        top = rows.PrivateTopK(
+            **arguments, privacy_unit=KEYED, k=2, method={"threshold": {"delta": 1e-8}}, ask="releases"
+        )
         found = {"releases": visits(pipeline) | top}
     for kind, ask in questions(field).items():
         found[kind] = found["releases"] | rows.QueryReleases(ask, domain=None if kind in WHOLE else domain)
@@ -217,7 +211,7 @@ def test_flat_sketches_and_listed_items_have_items_of_the_type_that_is_asked_for
             "numbers": rows.PrivateFrequencies("zip", PRIVACY, UNIT, ask={"items": [4000, 4001]}),
             "bytes": rows.PrivateFrequencies("mark", PRIVACY, UNIT, ask={"items": [{"hex": "00"}]}),
             "chosen": rows.PrivateFrequencies("city", PRIVACY, UNIT, ask={"top_k": 1, "candidates": ["Oslo", "Bern"]}),
-            "listed": rows.PrivateFrequencies("city", PRIVACY, UNIT, items=["Oslo", "Bern"], ask={"top_k": 2}),
+            "listed": rows.PrivateFrequencies("city", PRIVACY, UNIT, listed_items=["Oslo", "Bern"], ask={"top_k": 2}),
             "all": rows.PrivateFrequencies("city", PRIVACY, "record", ask={"total_weight": True}),
         }
         return {name: visits(pipeline, name) | private for name, private in found.items()}
@@ -243,10 +237,10 @@ def test_keys_and_windows_are_columns() -> None:
                 "ip", PRIVACY, KEYED, {"depth": 3, "width": 16}, keys=keys
             )
         timed = hourly(visits(pipeline))
-        unit = {**KEYED, "max_windows": 2}
+        privacy_unit = {**KEYED, "max_windows": 2}
         keys = {"public": ["Oslo", "Rome"], "field": "city"}
         both = timed | rows.PrivateQuantiles(
-            "delay", DOMAINS["delay"], PRIVACY, unit, keys=keys, windows=WINDOWS, encoding="base64"
+            "delay", DOMAINS["delay"], PRIVACY, privacy_unit, keys=keys, windows=WINDOWS, encoding="base64"
         )
         median = {"quantiles": [0.5]}
         return {
@@ -254,7 +248,7 @@ def test_keys_and_windows_are_columns() -> None:
             "both": both,
             "asked": both | rows.QueryReleases(median, DOMAINS["delay"]),
             "at once": timed
-            | rows.PrivateQuantiles("km", DOMAINS["km"], PRIVACY, unit, keys=keys, windows=WINDOWS, ask=median),
+            | rows.PrivateQuantiles("km", DOMAINS["km"], PRIVACY, privacy_unit, keys=keys, windows=WINDOWS, ask=median),
             "found": timed
             | rows.PrivateTopK("ip", DOMAINS["ip"], 1, PRIVACY, {**UNIT, "max_windows": 2}, windows=WINDOWS),
         }
@@ -285,6 +279,6 @@ def test_notes_of_a_release_are_in_rows_of_it_and_of_its_answers() -> None:
     raw = DyadicCountSketch(TreeSpec.for_memory(domain)).accumulate([5000] * 3000)
     it = release(raw, ReleaseTerms(PrivacySpec(rho=1.0)), KeyedRandomness(b"the same noise in every run of it", b""))
     ask = Ask("histogram", (0, 10, 20))
-    assert to_release_row({}, it).notes == "at_an_end"
+    assert to_release_row({}, it).notes == "at_range_end"
     for row in answer_rows({}, it, ask, ["lower", "notes"]):
-        assert row == beam.Row(lower=0.0, notes="at_an_end,within_noise")
+        assert row == beam.Row(lower=0.0, notes="at_range_end,within_noise")

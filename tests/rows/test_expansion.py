@@ -22,13 +22,13 @@ from tests.helpers import noise
 from tests.helpers.other_languages import EXTERNAL, AsGo, call, payload
 from tests.helpers.pipelines import FN_API, seen_by_sink
 
-UNIT = '{"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 2}}'
-SETTINGS = {"item": "page", "items": ["a", "b"], "privacy": '{"rho": 0.5}', "unit": UNIT}
-ALONE = {"privacy": '{"rho": 0.5}', "unit": '{"privacy_id": "person", "records": {"max_per_key": 1}}'}
+UNIT = '{"privacy_id": "person", "records": {"max_records": 1, "max_keys": 2}}'
+SETTINGS = {"item": "page", "listed_items": ["a", "b"], "privacy": '{"rho": 0.5}', "privacy_unit": UNIT}
+ALONE = {"privacy": '{"rho": 0.5}', "privacy_unit": '{"privacy_id": "person", "records": {"max_records": 1}}'}
 LATENCIES = {"item": "ms", "domain": '{"type": "integer", "low": 0, "high": 9}', **ALONE}
 OVER_TIME = {
     "horizon": '{"start": 0, "window_size": "1h", "windows": 4}',
-    "unit": '{"privacy_id": "person", "records": {"max_per_key": 1}, "max_windows": 1}',
+    "privacy_unit": '{"privacy_id": "person", "records": {"max_records": 1}, "max_windows": 1}',
 }
 KEYS = '{"assume_public": true, "field": "key"}'
 VISITS = {
@@ -170,7 +170,7 @@ def test_a_request_is_of_some_mebibytes_at_most() -> None:
             stub = beam_expansion_api_pb2_grpc.ExpansionServiceStub(channel)
             items = [f"item {number:06}" for number in range(500_000)]
             name = "beam_dpsketch.rows.PrivateFrequencies"
-            large = request(payload(name, **{**CALLS["PrivateFrequencies"], "items": items}))
+            large = request(payload(name, **{**CALLS["PrivateFrequencies"], "listed_items": items}))
             assert len(large.transform.spec.payload) > 5_000_000
             assert stub.Expand(large).error.startswith("input: ")
             large.transform.spec.payload += bytes(MAX_MIB << 20)
@@ -198,15 +198,18 @@ def test_what_no_sdk_sends_is_refused_in_one_line(service: AsGo) -> None:
         ({}, "item: is missing; "),
         ({"privacy": "{}"}, "privacy: give epsilon and delta"),
         ({"kk": 3}, "kk: unknown setting; did you mean 'k'?"),
+        ({"method": '{"groups": {}}'}, "method.groups: unknown setting; did you mean 'threshold'?"),
         ({"item": "absent"}, "item='absent' is not a field of the elements: person, key, page"),
     ],
-    ids=["none", "value", "name", "field"],
+    ids=["none", "value", "name", "old name", "field"],
 )
 def test_errors_are_a_line_for_each_setting_that_is_wrong(settings: Any, message: str, service: AsGo) -> None:
-    usual = {"item": "page", "domain": "ipv4", "k": 3, "privacy": '{"rho": 1}', "unit": "record"}
+    usual = {"item": "page", "domain": "ipv4", "k": 3, "privacy": '{"rho": 1}', "privacy_unit": "record"}
     given = {**usual, **settings} if settings else {}
     with pytest.raises(RuntimeError) as refused:
         beam.Pipeline(runner=FN_API) | beam.Create(VISITS["first"]) | call(service, "PrivateTopK", **given)
     assert str(refused.value).startswith(message)
     lines = str(refused.value).split("\n")
-    assert [line.split(":")[0] for line in lines[1:]] == ([] if settings else ["domain", "k", "privacy", "unit"])
+    assert [line.split(":")[0] for line in lines[1:]] == (
+        [] if settings else ["domain", "k", "privacy", "privacy_unit"]
+    )

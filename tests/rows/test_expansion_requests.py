@@ -161,7 +161,7 @@ def test_the_artifacts_of_beam_are_any_file(tmp_path: Path) -> None:
 def test_files_that_settings_name_are_not_opened(service: RowsExpansion, tmp_path: Path) -> None:
     """They are for the workers, also the file of a secret."""
     file, sent = canary.canary_file(tmp_path), twin(RECORDED["go_top_k"])
-    private = {"item": "page", "domain": "ipv4", "k": 3, "privacy": '{"rho": 1}', "unit": "record"}
+    private = {"item": "page", "domain": "ipv4", "k": 3, "privacy": '{"rho": 1}', "privacy_unit": "record"}
     noise = json.dumps({"release_id": "x", "file": str(file)})
     calls = [payload("beam_dpsketch.rows.PrivateTopK", **private, idempotent_noise=noise)]
     with canary.listening(file) as heard:

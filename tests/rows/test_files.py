@@ -25,7 +25,9 @@ def write(folder: Path) -> dict[str, Seen]:
             "plain": read | rows.PrivateFrequencies("city", PRIVACY, UNIT, SMALL),
             "keyed": read | rows.PrivateFrequencies("city", PRIVACY, KEYED, SMALL, keys=PUBLIC, encoding="base64"),
             "times": read
-            | rows.PrivateContinualFrequencies("city", HORIZON, PRIVACY, {**UNIT, "max_windows": 2}, items=["Oslo"]),
+            | rows.PrivateContinualFrequencies(
+                "city", HORIZON, PRIVACY, {**UNIT, "max_windows": 2}, listed_items=["Oslo"]
+            ),
         }
         names = {f"{name} names": each | rows.WriteReleases(f"{folder}/{name}") for name, each in found.items()}
         return {**found, **names}

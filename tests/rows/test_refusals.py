@@ -11,21 +11,23 @@ import pytest
 from beam_dpsketch import rows
 from tests.helpers.plain_rows import DOMAINS, KEYED, PRIVACY, UNIT, WINDOWS, seen, visits
 
-COUNT: dict[str, Any] = {"item": "city", "privacy": PRIVACY, "unit": UNIT}
+COUNT: dict[str, Any] = {"item": "city", "privacy": PRIVACY, "privacy_unit": UNIT}
 DELAYS: dict[str, Any] = {**COUNT, "item": "delay", "domain": DOMAINS["delay"]}
 HORIZON = {"start": 0, "window_size": "1h", "windows": 2}
-UNCOUNTED = {**COUNT, "privacy": {"rho": 3, "side_counters": "none"}}
+UNCOUNTED = {**COUNT, "privacy": {"rho": 3, "summary_counts": "none"}}
 VOTES = {"privacy_id": "person", "norm": {"max_norm": 3, "max_keys": 2}}
-GROUPED = {**COUNT, "domain": DOMAINS["delay"], "item": "delay", "k": 2, "method": {"groups": {"delta": 1e-8}}}
+GROUPED = {**COUNT, "domain": DOMAINS["delay"], "item": "delay", "k": 2, "method": {"threshold": {"delta": 1e-8}}}
 LARGE = {**DELAYS, "domain": {"type": "integer", "low": 0, "high": (1 << 64) - 1}}
-OVER_TIME = {**COUNT, "horizon": HORIZON, "unit": {**UNIT, "max_windows": 2}}
+OVER_TIME = {**COUNT, "horizon": HORIZON, "privacy_unit": {**UNIT, "max_windows": 2}}
 TOTAL = {"ask": {"total_weight": True}, "horizon": HORIZON}
 QUERY, TIMELINE = rows.QueryReleases, rows.QueryTimeline
 FREQUENCIES, QUANTILES, TOP_K = rows.PrivateFrequencies, rows.PrivateQuantiles, rows.PrivateTopK
 WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (FREQUENCIES, {**COUNT, "error_handling": {"output": "errors"}}, "error_handling: private transforms have no"),
     (QUERY, {"ask": {"total_weight": True}, "error_handling": {"output": "e"}}, "error_handling: "),
-    (FREQUENCIES, {**COUNT, "itms": [1]}, "itms: unknown setting; did you mean 'items'?"),
+    (FREQUENCIES, {**COUNT, "listd_items": [1]}, "listd_items: unknown setting; did you mean 'listed_items'?"),
+    (FREQUENCIES, {**COUNT, "items": [1]}, "items: unknown setting; did you mean 'listed_items'?"),
+    (FREQUENCIES, {"item": "city", "privacy": PRIVACY, "unit": UNIT}, "unit: unknown .* did you mean 'privacy_unit'?"),
     (QUERY, {"aks": 1, "ask": {"total_weight": True}}, "aks: unknown setting; did you mean 'ask'?"),
     (rows.ReadReleases, {"path": "x", "keys": "text"}, "keys: unknown setting; did you mean 'key'?"),
     (rows.ReadReleases, {"path": "x", "key": "float"}, "key: expected one of text, integer, bytes"),
@@ -39,11 +41,11 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (FREQUENCIES, {**COUNT, "ask": {}}, "ask: give one kind of question"),
     (FREQUENCIES, {**COUNT, "ask": {"items": ["a"], "total_weight": True}}, "ask: items and total_weight are given"),
     (FREQUENCIES, {**COUNT, "ask": "no"}, "ask: expected a block"),
-    (FREQUENCIES, {**UNCOUNTED, "ask": {"total_weight": True}}, "ask.total_weight: needs the side counter weight"),
-    (FREQUENCIES, {**UNCOUNTED, "ask": {"privacy_units": True}}, "ask.privacy_units: needs the side counter units"),
+    (FREQUENCIES, {**UNCOUNTED, "ask": {"total_weight": True}}, "ask.total_weight: needs the summary count weight"),
+    (FREQUENCIES, {**UNCOUNTED, "ask": {"privacy_units": True}}, "ask.privacy_units: needs the summary count units"),
     (QUANTILES, {**DELAYS, "ask": {"quantiles": [2]}}, r"ask.quantiles\[0\]: must be from 0 to 1"),
     (QUANTILES, {**DELAYS, "ask": {"ranks": [[]]}}, r"ask.ranks\[0\]: expected a whole number"),
-    (TOP_K, {**GROUPED, "unit": VOTES, "ask": {"ranks": [1]}}, "ask.ranks: is not answered"),
+    (TOP_K, {**GROUPED, "privacy_unit": VOTES, "ask": {"ranks": [1]}}, "ask.ranks: is not answered"),
     (rows.PrivateContinualFrequencies, {**OVER_TIME, "ask": 1}, "ask: unknown setting"),
     (rows.PrivateContinualFrequencies, COUNT, "horizon: is missing; the windows, as"),
     (rows.PrivateContinualFrequencies, {**COUNT, "horizon": {"start": 0}}, "horizon.window_size: is missing"),
@@ -72,11 +74,11 @@ def test_wrong_settings_are_refused_when_they_are_given(transform: Any, settings
         (FREQUENCIES(**{**COUNT, "ask": {"items": ["a", 3]}}), "ask.items: a column holds values of one type"),
         (FREQUENCIES(**{**COUNT, "item": "town"}), "item='town' is not a field"),
         (
-            FREQUENCIES(**{**COUNT, "unit": KEYED, "keys": {"public": ["a", 3], "field": "city"}}),
+            FREQUENCIES(**{**COUNT, "privacy_unit": KEYED, "keys": {"public": ["a", 3], "field": "city"}}),
             "keys.public: a column holds values of one type",
         ),
         (
-            FREQUENCIES(**{**COUNT, "unit": KEYED, "keys": {"assume_public": True, "field": "km"}}),
+            FREQUENCIES(**{**COUNT, "privacy_unit": KEYED, "keys": {"assume_public": True, "field": "km"}}),
             "keys.field: keys must be text",
         ),
         (
@@ -100,7 +102,9 @@ def test_a_wrong_domain_and_rows_over_time_are_refused() -> None:
     """A domain that is missing would leave out that items are cut; another one would misread positions."""
     released = {"delay": QUANTILES(**DELAYS), "city": FREQUENCIES(**COUNT)}
     over_time = rows.PrivateContinualFrequencies(
-        **COUNT | {"unit": {**UNIT, "max_windows": 2}}, horizon={**HORIZON, "start": WINDOWS["start"]}, items=["Oslo"]
+        **COUNT | {"privacy_unit": {**UNIT, "max_windows": 2}},
+        horizon={**HORIZON, "start": WINDOWS["start"]},
+        listed_items=["Oslo"],
     )
     for private, query, words in (
         (released["delay"], QUERY({"items": [1]}), "domain: is missing; the releases have one"),

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
-    Groups,
     Horizon,
     IntegerDomain,
     ListedItems,
@@ -18,21 +17,22 @@ from beam_dpsketch import (
     PrivacySpec,
     PublicKeys,
     RecordBounds,
-    ReleasedSketch,
     SketchSpec,
     TextDomain,
-    TimelineRow,
+    Thresholding,
     TimeRange,
     rows,
     transforms,
 )
+from beam_dpsketch.answers.over_time import TimelineRow
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.outputs import TopK
 from tests.helpers.continual import without_noise
 from tests.helpers.pipelines import seen_by_sink
 from tests.helpers.plain_rows import HORIZON, HOUR, PRIVACY, START, WINDOWS, hourly, seen, visits
 
-UNIT = {"privacy_id": "person", "records": {"max_per_key": 9}}
-KEYED = {"privacy_id": "person", "records": {"max_per_key": 9, "max_keys": 2}}
+UNIT = {"privacy_id": "person", "records": {"max_records": 9}}
+KEYED = {"privacy_id": "person", "records": {"max_records": 9, "max_keys": 2}}
 ONE, ALL = RecordBounds(9), RecordBounds(9, max_keys=2)
 SPEND, KEYS = PrivacySpec(rho=3), PublicKeys(["Oslo", "Rome"], "city")
 PUBLIC = {"public": ["Oslo", "Rome"], "field": "city"}
@@ -46,32 +46,32 @@ GLOBAL: dict[str, Pair] = {
     "frequencies": (
         lambda: rows.PrivateFrequencies("city", PRIVACY, UNIT, spec={"depth": 3, "width": 16}),
         lambda: transforms.PrivateFrequencies(
-            SketchSpec(depth=3, width=16), SPEND, unit=PrivacyId("person", ONE), item="city"
+            SketchSpec(depth=3, width=16), SPEND, privacy_unit=PrivacyId("person", ONE), item="city"
         ),
     ),
     "items of keys": (
-        lambda: rows.PrivateFrequencies("ip", PRIVACY, KEYED, items=["10.0.0.1"], keys=PUBLIC),
+        lambda: rows.PrivateFrequencies("ip", PRIVACY, KEYED, listed_items=["10.0.0.1"], keys=PUBLIC),
         lambda: transforms.PrivateFrequencies(
-            ListedItems(["10.0.0.1"]), SPEND, unit=PrivacyId("person", ALL), item="ip", keys=KEYS
+            ListedItems(["10.0.0.1"]), SPEND, privacy_unit=PrivacyId("person", ALL), item="ip", keys=KEYS
         ),
     ),
     "top_k": (
         lambda: rows.PrivateTopK(
-            "city", TEXT_SETTINGS, 1, PRIVACY, KEYED, ask="releases", method={"groups": {"delta": 1e-8}}
+            "city", TEXT_SETTINGS, 1, PRIVACY, KEYED, ask="releases", method={"threshold": {"delta": 1e-8}}
         ),
         lambda: transforms.PrivateTopK(
-            TEXT, SPEND, unit=PrivacyId("person", ALL), item="city", k=1, method=Groups(1e-8)
+            TEXT, SPEND, privacy_unit=PrivacyId("person", ALL), item="city", k=1, method=Thresholding(1e-8)
         ),
     ),
     "over time": (
         lambda: rows.PrivateContinualFrequencies(
-            "city", HORIZON, PRIVACY, {**UNIT, "max_windows": 2}, items=["Oslo", "Bern"]
+            "city", HORIZON, PRIVACY, {**UNIT, "max_windows": 2}, listed_items=["Oslo", "Bern"]
         ),
         lambda: transforms.PrivateFrequencies(
             ListedItems(["Oslo", "Bern"]),
             SPEND,
             windows=HOURS,
-            unit=PrivacyId("person", ONE, max_windows=2),
+            privacy_unit=PrivacyId("person", ONE, max_windows=2),
             item="city",
         ),
     ),
@@ -82,7 +82,7 @@ HOURLY: dict[str, Pair] = {
             "delay", DELAY_SETTINGS, PRIVACY, {**KEYED, "max_windows": 2}, keys=PUBLIC, windows=WINDOWS
         ),
         lambda: transforms.PrivateQuantiles(
-            DELAYS, SPEND, unit=PrivacyId("person", ALL, max_windows=2), item="delay", keys=KEYS, windows=RANGE
+            DELAYS, SPEND, privacy_unit=PrivacyId("person", ALL, max_windows=2), item="delay", keys=KEYS, windows=RANGE
         ),
     )
 }

@@ -13,7 +13,9 @@ from apache_beam.portability import python_urns
 from apache_beam.transforms.fully_qualified_named_transform import FullyQualifiedNamedTransform
 from apache_beam.typehints.schemas import typing_to_runner_api
 
-from beam_dpsketch import Horizon, ReleasedStatistics, SketchTimeline, TimelineRow, rows
+from beam_dpsketch import Horizon, SketchTimeline, rows
+from beam_dpsketch.answers.over_time import TimelineRow
+from beam_dpsketch.answers.statistics import ReleasedStatistics
 from beam_dpsketch.rows.expansion import GLOB, OPTIONS, RowsExpansion
 from tests.helpers.noise import without_noise
 from tests.helpers.other_languages import call
@@ -41,7 +43,7 @@ UNSURE = float | None
 
 
 def private(**settings: Any) -> rows.PrivateStatistics:
-    return rows.PrivateStatistics("delay", DELAY, PRIVACY, settings.pop("unit", UNIT), **settings)
+    return rows.PrivateStatistics("delay", DELAY, PRIVACY, settings.pop("privacy_unit", UNIT), **settings)
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def exactly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("exactly")
 def test_a_mean_that_cannot_be_told_is_null() -> None:
     def build(pipeline: beam.Pipeline) -> Mapping[str, beam.PCollection]:
-        released = visits(pipeline) | private(unit=KEYED, keys=PUBLIC, variance=True)
+        released = visits(pipeline) | private(privacy_unit=KEYED, keys=PUBLIC, variance=True)
         asked = {kind: released | rows.QueryReleases({kind: True}) for kind in KINDS}
         return {"releases": released, **asked}
 
@@ -66,8 +68,8 @@ def test_a_mean_that_cannot_be_told_is_null() -> None:
         assert isinstance(of_key["Oslo"]["estimate"], float)
         if unsure:
             assert of_key["Nowhere"]["estimate"] is None
-            assert "cannot_tell" in of_key["Nowhere"]["notes"].split(",")
-            assert "cannot_tell" not in of_key["Oslo"]["notes"].split(",")
+            assert "too_few_records" in of_key["Nowhere"]["notes"].split(",")
+            assert "too_few_records" not in of_key["Oslo"]["notes"].split(",")
     (mean,) = [row for row in found["mean"].rows if row["key"] == "Nowhere"]
     assert json.loads(json.dumps(mean))["estimate"] is None
     assert (mean["lower"], mean["upper"]) == (DELAY["low"], DELAY["high"])
@@ -81,8 +83,8 @@ def test_a_mean_that_cannot_be_told_is_null() -> None:
 def test_a_question_with_the_release_is_that_of_query_releases() -> None:
     def build(pipeline: beam.Pipeline) -> Mapping[str, beam.PCollection]:
         read = hourly(visits(pipeline))
-        unit = {**UNIT, "max_windows": 2}
-        return {"answers": read | private(ask={"mean": True}, unit=unit, windows=WINDOWS)}
+        privacy_unit = {**UNIT, "max_windows": 2}
+        return {"answers": read | private(ask={"mean": True}, privacy_unit=privacy_unit, windows=WINDOWS)}
 
     found = seen(build)["answers"]
     assert [*found.columns][:5] == ["window_start", "window_end", "estimate", "lower", "upper"]
@@ -92,10 +94,10 @@ def test_a_question_with_the_release_is_that_of_query_releases() -> None:
 
 @pytest.mark.usefixtures("exactly")
 def test_a_timeline_answers_with_the_means_of_its_windows() -> None:
-    unit = {**UNIT, "max_windows": 2}
+    privacy_unit = {**UNIT, "max_windows": 2}
 
     def build(pipeline: beam.Pipeline) -> Mapping[str, beam.PCollection]:
-        released = visits(pipeline) | rows.PrivateContinualStatistics("delay", DELAY, HORIZON, PRIVACY, unit)
+        released = visits(pipeline) | rows.PrivateContinualStatistics("delay", DELAY, HORIZON, PRIVACY, privacy_unit)
         return {"rows": released, "means": released | rows.QueryTimeline({"mean": True}, HORIZON, over="prefixes")}
 
     found = seen(build)
@@ -130,7 +132,7 @@ def test_other_languages_get_means_and_nulls(service: RowsExpansion) -> None:
         "item": "delay",
         "domain": json.dumps(DELAY),
         "privacy": json.dumps(PRIVACY),
-        "unit": json.dumps({"privacy_id": "person", "records": {"max_per_key": 2, "max_keys": 1}}),
+        "privacy_unit": json.dumps({"privacy_id": "person", "records": {"max_records": 2, "max_keys": 1}}),
         "keys": json.dumps(PUBLIC),
         "variance": True,
         "ask": '{"mean": true}',

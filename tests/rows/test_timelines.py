@@ -9,7 +9,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import Horizon, SketchTimeline, TimelineRow, rows
+from beam_dpsketch import Horizon, SketchTimeline, rows
+from beam_dpsketch.answers.over_time import TimelineRow
 from tests.helpers.plain_rows import HOUR, START, UNIT, VISITS, by_hand, seen, visits
 
 HORIZON = {"start": START, "window_size": "30m", "windows": 4}
@@ -19,9 +20,11 @@ PUBLIC = {"public": ["10.0.0.0", "10.0.0.1"], "field": "ip"}
 
 
 def private(**settings: Any) -> rows.PrivateContinualFrequencies:
-    unit = {"privacy_id": "person", "records": {"max_per_key": 2, "max_keys": 2}}
-    unit = {**(unit if "keys" in settings else UNIT), "max_windows": 4}
-    return rows.PrivateContinualFrequencies("city", HORIZON, {"rho": 3}, unit, items=["Oslo", "Bern"], **settings)
+    privacy_unit = {"privacy_id": "person", "records": {"max_records": 2, "max_keys": 2}}
+    privacy_unit = {**(privacy_unit if "keys" in settings else UNIT), "max_windows": 4}
+    return rows.PrivateContinualFrequencies(
+        "city", HORIZON, {"rho": 3}, privacy_unit, listed_items=["Oslo", "Bern"], **settings
+    )
 
 
 def edges(row: dict[str, Any]) -> tuple[int, int]:

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacyStatement, PrivacyUnit, RecordBounds
+from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacyStatement, RecordBounds
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement.accounting import add_up
 from tests.helpers import by_hand
 
-HORIZON = {"unit": PrivacyUnit.RECORD_OVER_HORIZON, "bounds": RecordBounds(1)}
+HORIZON = {"privacy_unit": PrivacyUnit.RECORD_OVER_HORIZON, "bounds": RecordBounds(1)}
 
 
 def part(run: int, number: int = 0, draw: int = 0, **changes: Any) -> PrivacyStatement:
@@ -158,9 +159,9 @@ def test_units_relations_and_periods_are_apart() -> None:
     others: list[dict[str, Any]] = [
         {},
         {"relation": ADD_OR_REMOVE_ONE},
-        {"unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)},
-        {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "period_micros": 1_000_000},
-        {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "period_micros": 2_000_000},
+        {"privacy_unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)},
+        {"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "period_micros": 1_000_000},
+        {"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "period_micros": 2_000_000},
     ]
     assert [each.rho for each in add_up(part(0, number, **each) for number, each in enumerate(others))] == [
         Fraction(1, 3)
@@ -168,5 +169,5 @@ def test_units_relations_and_periods_are_apart() -> None:
 
 
 def test_the_smallest_delta_is_shown() -> None:
-    (spent,) = add_up([part(0, shown_delta=1e-9), part(1, shown_delta=1e-6)])
-    assert spent.shown_delta == 1e-9
+    (spent,) = add_up([part(0, reported_delta=1e-9), part(1, reported_delta=1e-6)])
+    assert spent.reported_delta == 1e-9

@@ -14,21 +14,20 @@ import pytest
 
 from beam_dpsketch import (
     Clipping,
-    ClippingState,
     CountSketch,
     ItemFrequencies,
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseSpec,
     SketchSpec,
     release_frame,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.privacy.side_counters import Uncounted, least_losses
-from beam_dpsketch.statement.clipping import in_one_line, weakest
+from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch.privacy.summary_counts import Uncounted, least_losses
+from beam_dpsketch.statement.clipping import ClippingState, in_one_line, weakest
 from beam_dpsketch.statement.lost_notes import LostNote
 from tests.helpers import by_hand
 
@@ -52,7 +51,7 @@ def weight(value: int) -> Any:
 
 
 def released(lost: LostNote | None, kept: int = 1000, *, run: bytes = RUNS[0], part: int = 0, **changes: Any) -> Any:
-    settings: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3), **changes}
+    settings: dict[str, Any] = {"privacy_unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3), **changes}
     name = run + bytes([part]) * 16 + bytes([len(run), part]) * 8
     aside = {"lost": lost, "side": (weight(kept),), "release_ids": (name,)}
     return by_hand.released(CountSketch, SPEC, [[1, 2]], **aside, **settings)
@@ -165,7 +164,7 @@ def test_what_measures_nothing_says_so_and_does_not_raise(changes: dict[str, Any
 
 def test_what_counts_in_full_was_not_clipped() -> None:
     """Single records without weights; a weight is capped, and so is one whose excess no histogram measures."""
-    single = {"unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)}
+    single = {"privacy_unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)}
     none = released(None, **single).clipping()
     assert none.state is ClippingState.CANNOT_HAPPEN
     assert (none.estimate, none.at_least, none.upper_estimate) == (0, 0, 0)
@@ -180,7 +179,7 @@ def test_over_half_of_all_units_are_told_in_the_same_line() -> None:
     for kept, state in ((1000, ClippingState.ESTIMATED), (500_000, ClippingState.ESTIMATED)):
         side = (units, weight(kept))
         lost = lost_note(histogram({1: 700}))
-        statement = by_hand.statement(unit=PrivacyUnit.PRIVACY_ID, bounds=RecordBounds(3), lost=lost, side=side)
+        statement = by_hand.statement(privacy_unit=PrivacyUnit.PRIVACY_ID, bounds=RecordBounds(3), lost=lost, side=side)
         found = statement.clipping()
         assert (found.state, found.most_units) == (state, True)
         assert "More than half of all privacy ids were clipped. Use a larger bound;" in str(found)
@@ -190,7 +189,7 @@ def test_over_half_of_all_units_are_told_in_the_same_line() -> None:
 def test_what_is_never_counted_is_named_and_never_called_not_detected() -> None:
     """Later windows of a stream: the histogram cannot see them."""
     all_of_them = Uncounted.LATE | Uncounted.OUTSIDE | Uncounted.LATER_WINDOWS
-    settings = {"window_count": 2, "period_micros": 10**6, "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD}
+    settings = {"window_count": 2, "period_micros": 10**6, "privacy_unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD}
     side = (weight(900), by_hand.note(("clipped",), Fraction(1, 50), Fraction(1), Fraction(100), 0))
     found = by_hand.statement(bounds=NormBound(3), side=side, uncounted=all_of_them, **settings).clipping()
     assert found.state is ClippingState.NOT_MEASURED
@@ -200,7 +199,7 @@ def test_what_is_never_counted_is_named_and_never_called_not_detected() -> None:
     )
     seen = by_hand.statement(bounds=NormBound(3), side=side, **settings).clipping()
     assert seen.state is ClippingState.NOT_DETECTED
-    capped = NormBound(3, resource_limit=9)
+    capped = NormBound(3, max_distinct_items=9)
     assert by_hand.statement(bounds=capped, side=side, **settings).clipping().state is ClippingState.NOT_MEASURED
 
 
@@ -218,10 +217,10 @@ def test_a_combination_knows_no_more_than_the_weaker_of_both(first: ClippingStat
         ClippingState.NOT_MEASURED: None,
     }
     bounds: dict[ClippingState, Any] = {
-        ClippingState.CANNOT_HAPPEN: {"unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)}
+        ClippingState.CANNOT_HAPPEN: {"privacy_unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)}
     }
     if (first is ClippingState.CANNOT_HAPPEN) is not (second is ClippingState.CANNOT_HAPPEN):
-        weights = {"unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1, max_weight=2)}
+        weights = {"privacy_unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1, max_weight=2)}
         bounds |= dict.fromkeys(makes, weights)
     parts = [
         released(makes.get(state), kept=100, run=RUNS[number], **bounds.get(state, {}))
@@ -313,9 +312,9 @@ def test_combined_noise_is_that_of_the_sum() -> None:
 def test_units_that_keep_more_than_they_count_with_have_lost_the_weight_that_is_said() -> None:
     """Each has 400 items, keeps 380 and counts with 76. False alarms: 1e-9 each."""
     units, items = 2000, 400
-    unit = PrivacyId("person", NormBound(19))
+    privacy_unit = PrivacyId("person", NormBound(19))
     wide = SketchSpec(depth=1, width=1 << 16)
-    spec = ReleaseSpec(ItemFrequencies(wide), PrivacySpec(rho=Fraction(1, 10)), unit, item="item")
+    spec = ReleaseSpec(ItemFrequencies(wide), PrivacySpec(rho=Fraction(1, 10)), privacy_unit, item="item")
     data = pd.DataFrame({"person": np.repeat(np.arange(units), items), "item": np.tile(np.arange(items), units)})
     released: Any = release_frame(data, spec)
     found = released.clipping(1 - 1e-9)

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from beam_dpsketch import NormBound, PrivacyStatement, PrivacyUnit, RecordBounds
-from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch import NormBound, PrivacyStatement, RecordBounds
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.side_counters import Uncounted
+from beam_dpsketch.privacy.summary_counts import Uncounted
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.lost_notes import LostNote
-from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
+from beam_dpsketch.statement.notes import AnswerNote, KeyNote, RowNote, ThresholdNote
 from beam_dpsketch.statement.statement_text import HEADINGS
 from tests.helpers import by_hand, golden, strategies
 
@@ -38,7 +38,7 @@ VOTES = KeyNote(
     most=512,
     share=Fraction(1, 10),
 )
-GROUPS = GroupNote(max_items=7, threshold=12, most=15)
+GROUPS = ThresholdNote(max_items=7, threshold=12, most=15)
 LAPLACE: dict[str, Any] = {
     "noise": Noise.LAPLACE,
     "pure": Fraction(1, 2),
@@ -64,8 +64,8 @@ LIMITS: dict[str, dict[str, Any]] = {
     "records": {"bounds": RecordBounds(5)},
     "records of keys": {"bounds": RecordBounds(5, max_keys=2, max_weight=3, signed=True), "window_count": 3},
     "norm": {"bounds": NormBound(8)},
-    "chosen norm": {"bounds": NormBound(Fraction(54, 5)), "norm_spend": Fraction(1, 20)},
-    "total": {"bounds": NormBound(8, order=1, max_weight=4)},
+    "chosen norm": {"bounds": NormBound(Fraction(54, 5)), "norm_share": Fraction(1, 20)},
+    "total": {"bounds": NormBound(8, norm="l1", max_weight=4)},
     "one of each item": {"bounds": NormBound(8, max_per_item=1), "first_windows": True, "window_count": 2},
 }
 ONE_RECORD: dict[str, dict[str, Any]] = {
@@ -97,24 +97,24 @@ PLACES: dict[str, dict[str, Any]] = {
 
 def cases() -> Iterator[tuple[str, PrivacyStatement]]:
     others = itertools.cycle(itertools.product(SIDES, PLACES))
-    for unit, loss in itertools.product(PrivacyUnit, LOSSES):
-        for limit, bounds in (ONE_RECORD if unit.is_one_record else LIMITS).items():
+    for privacy_unit, loss in itertools.product(PrivacyUnit, LOSSES):
+        for limit, bounds in (ONE_RECORD if privacy_unit.is_one_record else LIMITS).items():
             side, place = next(others)
             changes: dict[str, Any] = {
-                "unit": unit,
+                "privacy_unit": privacy_unit,
                 "relation": NeighboringRelation.ADD_OR_REMOVE_ONE,
-                "period_micros": 7 * 86400 * 10**6 * (unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD),
+                "period_micros": 7 * 86400 * 10**6 * (privacy_unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD),
                 **bounds,
                 **LOSSES[loss],
-                **(OF_RECORDS if unit.is_one_record else SIDES)[side],
+                **(OF_RECORDS if privacy_unit.is_one_record else SIDES)[side],
                 **PLACES[place],
             }
-            if unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW:
+            if privacy_unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW:
                 changes |= {"window_count": 1, "first_windows": False}
-            if unit.over_horizon:
+            if privacy_unit.over_horizon:
                 rows = BinnedRoot(9)
                 changes["over_time"] = RowNote(rows, 5, dropped_bits=3) if side == "counts" else AnswerNote(rows, 4)
-            yield f"{unit.name}, {loss}, {side}, {place}, {limit}", by_hand.statement(**changes)
+            yield f"{privacy_unit.name}, {loss}, {side}, {place}, {limit}", by_hand.statement(**changes)
     yield from ((name, released.privacy) for name, released in golden.good().items() if hasattr(released, "privacy"))
 
 
@@ -135,13 +135,13 @@ def check_layout(it: PrivacyStatement) -> None:
 
 def check_truth(it: PrivacyStatement) -> None:
     """Raise if a line says what the settings contradict, or leaves out what they say."""
-    found, unit, row = it.facts, it.unit, it.is_row
+    found, privacy_unit, row = it.facts, it.privacy_unit, it.is_row
     whole = {heading: words for heading, words in found.items() if heading not in ("Clipping", "Contents", "Counts")}
-    one, span, epsilon, delta = unit.is_one_record, unit.span, it.shown_epsilon, it.delta_of_epsilon
+    one, span, epsilon, delta = privacy_unit.is_one_record, privacy_unit.span, it.reported_epsilon, it.delta_of_epsilon
     text, guarantee, contribution = " ".join(whole.values()), found["Guarantee"], found["Contribution"]
     assert found["Protects"].startswith("any one record" if one else ("what any one" if "period" in span else "all "))
     assert ("privacy id" in text.replace("records without a privacy id", "")) == (not one), text
-    assert ("horizon" in found["Protects"]) == unit.over_horizon
+    assert ("horizon" in found["Protects"]) == privacy_unit.over_horizon
     # the loss
     assert ("pure" in guarantee) == (it.loss.is_pure and not it.delta)
     assert ("delta" in guarantee) == (delta > 0)
@@ -168,7 +168,7 @@ def check_truth(it: PrivacyStatement) -> None:
     assert ("runs" in found["Accounting"]) == several
     # the bounds
     assert ("clipped to" in contribution) == it.bounds.has_norm
-    assert ("chosen from the data" in contribution) == (it.norm_spend is not None)
+    assert ("chosen from the data" in contribution) == (it.norm_share is not None)
     assert ("weight" in contribution.replace("a total weight of", "")) == it.bounds.has_weights
     assert "always count" not in contribution or (it.bounds.has_norm and not several)
     if (always := re.search(r"up to (\d+) records always", contribution)) is not None:
@@ -225,7 +225,7 @@ WRONG: dict[str, tuple[dict[str, Any], Callable[[Words], Words]]] = {
     ),
     "a worse attacker": ({}, lambda words: words | {"Meaning": words["Meaning"].replace("at most 6", "at most 5")}),
     "more windows": (
-        {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW},
+        {"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW},
         lambda words: (
             words | {"Guarantee": "epsilon = 4.887, delta = 1e-06, for replacing the records of one privacy id"}
         ),

@@ -18,7 +18,6 @@ from beam_dpsketch import (
     CountSketch,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
@@ -26,9 +25,10 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.planning.kinds.layouts import plan
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.side_counters import Uncounted
+from beam_dpsketch.privacy.summary_counts import Uncounted
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement import statement_text
 from tests.helpers import strategies
@@ -39,7 +39,7 @@ def test_the_statement_in_words():
     it = statement(
         rho=Fraction(1, 10),
         sigma_squared_per_level=(Fraction(400),),
-        bounds=RecordBounds(max_per_key=3, max_keys=2, max_weight=7, signed=True),
+        bounds=RecordBounds(max_records=3, max_keys=2, max_weight=7, signed=True),
         window_count=4,
         disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
     )
@@ -74,7 +74,7 @@ def test_a_statement_says_its_clipping_in_the_words_of_its_state(it):
     (said,) = (line for line in str(it).splitlines() if line.startswith("Clipping "))
     assert said.split(maxsplit=1)[1] == it.clipping().clauses
     assert _parts(str(it.clipping()).removeprefix("Clipping: ")) == _parts(it.clipping().clauses)
-    single = it.unit.value.startswith("any one record")
+    single = it.privacy_unit.value.startswith("any one record")
     is_cut = it.bounds.signed or it.bounds.max_weight > 1 or Uncounted.EXCESS_WEIGHT in it.uncounted
     assert ("intervals do not include it" in said) == (is_cut or not single)
     assert ("none; every " in said) == (single and not is_cut)
@@ -100,8 +100,8 @@ def _parts(words: str) -> list[str]:
         ),
         (
             {
-                "bounds": NormBound(3, resource_limit=9),
-                "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD,
+                "bounds": NormBound(3, max_distinct_items=9),
+                "privacy_unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD,
                 "period_micros": 60_000_000,
             },
             "clipped to an L2 norm of 3 records per privacy id and period of 1 minute, in at most 9 item counts; up "
@@ -117,13 +117,15 @@ def test_a_norm_in_words(changes, words):
 
 def test_a_norm_as_plain_values():
     plain = statement(bounds=NormBound(Fraction(5, 2), max_per_item=4)).as_dict()
-    names = ("max_norm", "max_weight", "max_per_item", "signed", "resource_limit")
+    names = ("max_norm", "max_weight", "max_per_item", "signed", "max_distinct_items")
     assert [plain[name] for name in names] == [2.5, 1, 4, False, None]
     assert json.loads(json.dumps(plain)) == plain
 
 
 def test_the_relation_and_the_unit_are_in_the_words():
-    text = str(statement(relation=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=RecordBounds(1)))
+    text = str(
+        statement(relation=ADD_OR_REMOVE_ONE, privacy_unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=RecordBounds(1))
+    )
     assert "guesses whether what a given privacy id contributed to one window was included" in text
     assert "for adding or removing what one privacy id contributes to one window\n" in text
     assert "within one window; not across windows, where losses add up\n" in text
@@ -133,7 +135,10 @@ def test_the_relation_and_the_unit_are_in_the_words():
 
 def test_a_period_and_a_secret_key_are_in_the_words():
     text = statement(
-        unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, window_count=3, period_micros=3_600_000_000, randomness=Randomness.KEYED
+        privacy_unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD,
+        window_count=3,
+        period_micros=3_600_000_000,
+        randomness=Randomness.KEYED,
     ).text()
     assert "contributes to the windows that end in one period; not across periods, where losses add up" in text
     assert "one period; it holds against everyone who does not know the secret that the noise is derived from" in text
@@ -146,13 +151,13 @@ def test_a_period_and_a_secret_key_are_in_the_words():
         (5_400_000_000, "90 minutes"),
         (1000, "0.001 seconds"),
     ):
-        exact = str(statement(unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, period_micros=micros))
+        exact = str(statement(privacy_unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, period_micros=micros))
         assert f"of each period of {seconds}" in exact
 
 
 def test_releases_of_different_periods_are_not_combined():
-    unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD
-    hour, day = (statement(unit=unit, period_micros=3_600_000_000 * hours) for hours in (1, 24))
+    privacy_unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD
+    hour, day = (statement(privacy_unit=privacy_unit, period_micros=3_600_000_000 * hours) for hours in (1, 24))
     with pytest.raises(IncompatibleSketchError, match="periods of different lengths"):
         hour.composed(dataclasses.replace(day, release_ids=(bytes(48),)), units_disjoint=False)
 
@@ -175,13 +180,13 @@ def test_printed_and_exported_losses_are_never_below_the_truth(it):
     ).groups()
     (rho,) = re.search(r"\nAccounting +rho = (\S+) \(zCDP\); ", it.details()).groups()
     assert it.rho <= Fraction(rho) <= it.rho * Fraction(100_001, 100_000)
-    exact = gaussian_curve.epsilon(rho=it.rho, delta=it.shown_delta)
+    exact = gaussian_curve.epsilon(rho=it.rho, delta=it.reported_delta)
     assert exact <= float(epsilon) <= exact * 1.001
-    assert it.shown_delta <= float(delta) <= it.shown_delta * 1.00001
+    assert it.reported_delta <= float(delta) <= it.reported_delta * 1.00001
     plain = it.as_dict()
     assert it.rho <= Fraction(repr(plain["rho"])) <= it.rho * (1 + Fraction(1, 1 << 50))
     assert plain["epsilon"] == it.epsilon(plain["delta"]) >= exact * (1 - 1e-12)
-    assert plain["delta"] == it.shown_delta
+    assert plain["delta"] == it.reported_delta
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-7), (0.1, 1e-5), (2.5, 3e-9)])
@@ -194,7 +199,7 @@ def test_what_was_asked_for_is_printed(epsilon, delta):
     assert f"epsilon = {epsilon:g}, delta = {delta:g} (rho = " in words
     other = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(PrivacySpec(rho=0.5))).privacy
     for both in (privacy.composed(other, units_disjoint=False), other.composed(privacy, units_disjoint=False)):
-        assert both.shown_delta == min(delta, 1e-6)
+        assert both.reported_delta == min(delta, 1e-6)
 
 
 def test_a_rho_of_many_digits_is_printed_rounded_up():
@@ -206,7 +211,7 @@ def test_a_rho_of_many_digits_is_printed_rounded_up():
 def test_the_dictionary_is_plain(it):
     plain = it.as_dict()
     assert json.loads(json.dumps(plain)) == plain
-    assert plain["unit"] == it.unit.value
+    assert plain["privacy_unit"] == it.privacy_unit.value
     assert plain["relation"] == it.relation.name
     assert {name: plain[name] for name in it.bounds.as_dict()} == {
         name: value if value is None else type(plain[name])(value) for name, value in it.bounds.as_dict().items()
@@ -252,7 +257,7 @@ def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
         ({"rho": Fraction(0)}, "rho must be between"),
         ({"period_micros": -1}, "period_micros"),
         ({"period_micros": 5}, "period_micros must be above 0 if"),
-        ({"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD}, "period_micros must be above 0 if"),
+        ({"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD}, "period_micros must be above 0 if"),
         ({"rho": Fraction(-1)}, "rho must be between"),
         ({"rho": Fraction(1 << 65)}, "rho must be between"),
         ({"rho": Fraction(10**3000 + 1, 10**3000)}, "denominators up to"),
@@ -262,13 +267,13 @@ def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
         ({"sigma_squared_per_level": ()}, "at least one level"),
         ({"release_ids": ()}, "one release id"),
         ({"release_ids": (bytes(16),)}, "release_ids must have 48 bytes each"),
-        ({"shown_delta": 0.0}, "shown_delta must be greater than 0"),
-        ({"shown_delta": 1.0}, "shown_delta must be greater than 0"),
-        ({"shown_delta": float("nan")}, "shown_delta must be greater than 0"),
+        ({"reported_delta": 0.0}, "reported_delta must be greater than 0"),
+        ({"reported_delta": 1.0}, "reported_delta must be greater than 0"),
+        ({"reported_delta": float("nan")}, "reported_delta must be greater than 0"),
         ({"release_ids": (bytes(48), bytes(48))}, "release_ids must differ"),
         ({"window_count": 0}, "window_count must be between"),
         ({"window_count": 1 << 32}, "window_count must be between"),
-        ({"unit": PrivacyUnit.RECORD}, "when the unit is one record"),
+        ({"privacy_unit": PrivacyUnit.RECORD}, "when the unit is one record"),
     ],
 )
 def test_statements_that_cannot_be_true_are_refused(changes, message):

@@ -14,15 +14,15 @@ from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
-    ListedHistogram,
     ListedItems,
     PrivacySpec,
-    PrivacyUnit,
     Record,
     RecordBounds,
     SketchSpec,
     TreeSpec,
 )
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.transforms import PrivateSketchFn
 from tests.helpers.pipelines import run
 
@@ -53,10 +53,10 @@ def test_accumulators_hold_the_exact_sketch_in_any_parts(raw: Any) -> None:
 
 @pytest.mark.parametrize("raw", SPECS)
 def test_each_output_is_one_release_of_a_record_in_it(raw: Any) -> None:
-    combine_fn = PrivateSketchFn(SPECS[raw], HALF, unit=Record(max_weight=3))
+    combine_fn = PrivateSketchFn(SPECS[raw], HALF, privacy_unit=Record(max_weight=3))
     accumulator = sketched(combine_fn, [VALUES])
     first, second = combine_fn.extract_output(accumulator), combine_fn.extract_output(accumulator)
-    assert first.privacy.unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
+    assert first.privacy.privacy_unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
     assert first.privacy.bounds == RecordBounds(1, max_weight=3)
     assert first.privacy.release_ids != second.privacy.release_ids
     assert not np.array_equal(first.counters, second.counters)
@@ -72,7 +72,7 @@ def test_in_a_pipeline_with_fanout(raw: Any) -> None:
 
 
 def test_weights_are_clamped_to_those_of_the_unit() -> None:
-    combine_fn = PrivateSketchFn(FLAT, HALF, unit=Record(max_weight=3), item=first, weight=second)
+    combine_fn = PrivateSketchFn(FLAT, HALF, privacy_unit=Record(max_weight=3), item=first, weight=second)
     summed = sketched(combine_fn, [[("a", 5), ("b", 2), ("a", -4)]]).to_sketch()
     assert summed == CountSketch(FLAT).accumulate(["a", "b"], [3, 2])
 

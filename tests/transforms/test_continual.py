@@ -26,7 +26,6 @@ from beam_dpsketch import (
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     PublicKeys,
     Record,
     RecordBounds,
@@ -39,6 +38,7 @@ from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.noise import tables
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateStatistics
@@ -70,7 +70,7 @@ from tests.helpers.pipelines import BUNDLE_BASED, COUNT_MIN, FN_API, SPEC, seen_
 EDGES = [START - 0.001, START, START + 9.999, START + 10, START + 109.999, START + 110]
 """Just before the horizon, in windows 0, 0, 1 and 10, just after it."""
 AUDITED = SketchSpec(depth=4, width=512)
-LOUD = PrivacySpec(rho=1.0, relation=REPLACE_ONE, side_counters=None)
+LOUD = PrivacySpec(rho=1.0, relation=REPLACE_ONE, summary_counts=None)
 
 
 @pytest.mark.one_fast_case
@@ -116,7 +116,7 @@ def test_the_statement() -> None:
     for number, row in enumerate(rows):
         statement = row.privacy
         assert (row.number, row.window, row.mechanism) == (number, number, made_by("binned").rows)
-        assert (statement.unit, statement.relation) == (PrivacyUnit.RECORD_OVER_HORIZON, ADD_OR_REMOVE_ONE)
+        assert (statement.privacy_unit, statement.relation) == (PrivacyUnit.RECORD_OVER_HORIZON, ADD_OR_REMOVE_ONE)
         assert (statement.rho, statement.disclosed) == (Fraction(1, 10), Disclosure.NONE)
         assert statement.sigma_squared == Fraction(SPEC.depth, 2) / (Fraction(1, 10) * Fraction(49, 50))
     line = SketchTimeline(rows, HORIZON)
@@ -126,8 +126,8 @@ def test_the_statement() -> None:
 
 def test_answers_without_noise_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counters, records, units and totals of every range of windows; ann and bob are in window 0, ann alone in 3."""
-    unit = PrivacyId("who", RecordBounds(9), max_windows=WINDOWS)
-    line = SketchTimeline(exact(monkeypatch, bounded(frequencies(unit=unit))), HORIZON)
+    privacy_unit = PrivacyId("who", RecordBounds(9), max_windows=WINDOWS)
+    line = SketchTimeline(exact(monkeypatch, bounded(frequencies(privacy_unit=privacy_unit))), HORIZON)
     windows = of_windows(VISITS)
     for first, last in ((0, 0), (0, WINDOWS - 1), (2, 2), (1, 4), (6, 10)):
         answer = line.between(first, last)
@@ -165,7 +165,7 @@ def test_answers_of_every_kind_are_those_of_the_windows(
 ) -> None:
     """Without noise the counters of a range of windows are those of a raw sketch of what is within, for each key."""
     spec, item, make = OVER_TIME[kind]
-    transform = make(spec, PRIVACY, windows=HORIZON, unit=Record(), item=item, keys=PEOPLE[keys])
+    transform = make(spec, PRIVACY, windows=HORIZON, privacy_unit=Record(), item=item, keys=PEOPLE[keys])
     rows = exact(monkeypatch, bounded(transform))
     lines = SketchTimeline.by_key(rows, HORIZON) if keys else {None: SketchTimeline(rows, HORIZON)}
     assert lines.keys() == ({"ann", "bob", "absent"} if keys else {None})
@@ -287,9 +287,9 @@ def test_no_row_of_bounded_input_is_late(options: tuple[str, ...]) -> None:
 
 def test_privacy_ids_are_bounded_over_the_whole_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ann has 5 records in one window and one in each of four others: two windows are kept, two records in each."""
-    unit = PrivacyId("who", RecordBounds(2), max_windows=2)
+    privacy_unit = PrivacyId("who", RecordBounds(2), max_windows=2)
     visits = [visit for visit in VISITS if visit.who != "bob"]
-    line = SketchTimeline(exact(monkeypatch, bounded(frequencies(unit=unit), visits)), HORIZON)
+    line = SketchTimeline(exact(monkeypatch, bounded(frequencies(privacy_unit=privacy_unit), visits)), HORIZON)
     records = [round(line.between(index, index).records().estimate) for index in range(WINDOWS)]
     assert sum(count > 0 for count in records) == 2
     assert sum(records) in (2, 3)
@@ -299,11 +299,13 @@ def test_privacy_ids_are_bounded_over_the_whole_horizon(monkeypatch: pytest.Monk
 @pytest.mark.slow
 @pytest.mark.parametrize("which", MECHANISMS)
 def test_privacy_ids_within_the_bounds_lose_nothing(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
-    unit = PrivacyId("who", RecordBounds(9), max_windows=8)
-    transform = frequencies(unit=unit, privacy=PrivacySpec(rho=0.1, relation=REPLACE_ONE), mechanism=which)
+    privacy_unit = PrivacyId("who", RecordBounds(9), max_windows=8)
+    transform = frequencies(
+        privacy_unit=privacy_unit, privacy=PrivacySpec(rho=0.1, relation=REPLACE_ONE), mechanism=which
+    )
     assert same(sums(monkeypatch, bounded(transform)), expected(VISITS, mechanism=which))
     statement = released(transform)[0].privacy
-    assert statement.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
+    assert statement.privacy_unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
     reach, share = made_by(which).rows.squared_reach(8), Fraction(24, 25)
     assert statement.sigma_squared == Fraction(4 * SPEC.depth * 81, 2) * reach / (Fraction(1, 10) * share)
 
@@ -313,7 +315,7 @@ def test_of_the_ids_of_a_stream_the_first_windows_count(monkeypatch: pytest.Monk
     """Ann and bob have data in windows 0 and 1 and in later ones; the late record of bob is in none."""
 
     def rows(records: int, windows: int) -> Any:
-        transform = frequencies(unit=PrivacyId("who", RecordBounds(records), max_windows=windows))
+        transform = frequencies(privacy_unit=PrivacyId("who", RecordBounds(records), max_windows=windows))
         return sums(monkeypatch, streamed(transform), "--streaming", runner=BUNDLE_BASED)
 
     assert same(rows(9, WINDOWS), expected(VISITS))
@@ -323,7 +325,7 @@ def test_of_the_ids_of_a_stream_the_first_windows_count(monkeypatch: pytest.Monk
 
 
 def test_a_norm_within_which_all_are_scales_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = sums(monkeypatch, bounded(frequencies(unit=PrivacyId("who", NormBound(9)))))
+    rows = sums(monkeypatch, bounded(frequencies(privacy_unit=PrivacyId("who", NormBound(9)))))
     assert same(rows, expected(VISITS))
 
 
@@ -332,7 +334,7 @@ def test_a_norm_within_which_all_are_scales_nothing(monkeypatch: pytest.MonkeyPa
 def test_a_norm_scales_an_id_in_all_windows_alike(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left of ann is one factor times her windows, and moves rows by no more than the norm."""
     ann = [visit for visit in VISITS if visit.who == "ann"]
-    rows = sums(monkeypatch, bounded(frequencies(unit=PrivacyId("who", NormBound(3)), mechanism=which), ann))
+    rows = sums(monkeypatch, bounded(frequencies(privacy_unit=PrivacyId("who", NormBound(3)), mechanism=which), ann))
     wanted, C = expected(ann, mechanism=which), matrix(which)  # noqa: N806
     factors = {
         round(value / whole, 2)
@@ -349,8 +351,8 @@ def test_a_norm_scales_an_id_in_all_windows_alike(which: Mechanism, monkeypatch:
 def test_on_a_stream_each_window_has_a_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ann's five records in window 0 are as long as two; her one record in each other window is not scaled."""
     ann = [visit for visit in VISITS if visit.who == "ann"]
-    unit = PrivacyId("who", NormBound(2), max_windows=WINDOWS)
-    visits = streamed(frequencies(unit=unit))
+    privacy_unit = PrivacyId("who", NormBound(2), max_windows=WINDOWS)
+    visits = streamed(frequencies(privacy_unit=privacy_unit))
     line = SketchTimeline(exact(monkeypatch, visits, "--streaming", runner=BUNDLE_BASED), HORIZON)
     largest = [float(np.abs(line.between(index, index).counters).max()) for index in (0, 1, 3)]
     assert len(ann) == 9
@@ -373,7 +375,7 @@ def test_records_of_a_batch_are_bounded_by_privacy_id(monkeypatch: pytest.Monkey
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         timed = pipeline | beam.Create([batch]) | beam.Map(window.TimestampedValue, START + 25)
-        return timed | frequencies(unit=PrivacyId("who", RecordBounds(1), max_windows=1))
+        return timed | frequencies(privacy_unit=PrivacyId("who", RecordBounds(1), max_windows=1))
 
     assert same(sums(monkeypatch, build), expected([Visit("", item, START + 25.0) for item in "ab"]))
 
@@ -385,7 +387,7 @@ def test_deletions_leave_the_rows_of_what_is_left(monkeypatch: pytest.MonkeyPatc
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         timed = pipeline | beam.Create([*visits, *gone]) | beam.Map(lambda row: window.TimestampedValue(row, row.time))
-        return timed | frequencies(unit=Record(max_weight=2, signed=True), weight="weight")
+        return timed | frequencies(privacy_unit=Record(max_weight=2, signed=True), weight="weight")
 
     assert same(sums(monkeypatch, build), expected(VISITS))
 
@@ -401,10 +403,10 @@ def test_explanation_and_settings() -> None:
     assert "Rows: 11 over 11 windows, rho for all of them together" in text
     assert "delta = 1e-06 (rho = " in text
     assert "sigma = 3.912" in text  # the root of depth / (2 rho 49/50)
-    norm = frequencies(unit=PrivacyId("who", NormBound(20), max_windows=5)).explain()
+    norm = frequencies(privacy_unit=PrivacyId("who", NormBound(20), max_windows=5)).explain()
     words = "in its first 5 windows of the horizon; up to 20 records count in full in each window"
     assert f"L2 norm of 20 records per privacy id and window, {words}" in norm
-    assert "its first" not in frequencies(unit=PrivacyId("who", NormBound(20))).explain()
+    assert "its first" not in frequencies(privacy_unit=PrivacyId("who", NormBound(20))).explain()
     assert frequencies().display_data()["windows"] == WINDOWS
     assert frequencies().default_label() == "PrivateFrequencies"
 
@@ -439,7 +441,7 @@ def test_other_windows_and_triggers_are_refused(windowing: beam.WindowInto, mess
 def test_windows_of_a_norm_are_given_for_streams_alone(is_bounded: bool) -> None:
     elements = beam.Pipeline(runner=FN_API) | beam.Create([VISITS[4]])
     elements.is_bounded = is_bounded
-    unit, message = (
+    privacy_unit, message = (
         (
             PrivacyId("who", NormBound(1), max_windows=2),
             "max_windows must be left out with a NormBound on bounded input",
@@ -448,4 +450,4 @@ def test_windows_of_a_norm_are_given_for_streams_alone(is_bounded: bool) -> None
         else (PrivacyId("who", NormBound(1)), "max_windows must be given with a NormBound on unbounded input")
     )
     with pytest.raises(WindowingError, match=message):
-        elements | frequencies(unit=unit)
+        elements | frequencies(privacy_unit=privacy_unit)

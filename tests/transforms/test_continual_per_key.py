@@ -70,18 +70,18 @@ def of_keys(keys: Any, visits: list[Visit] = VISITS, mechanism: Mechanism = "bin
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("which", MECHANISMS)
-@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-def test_public_keys_have_all_rows(unit: Any, which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("privacy_unit", UNITS.values(), ids=UNITS)
+def test_public_keys_have_all_rows(privacy_unit: Any, which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those without data too; nobody of "early" is in the horizon, and it is not in the list either."""
-    rows = sums(monkeypatch, bounded(per_key(LISTED, unit=unit, mechanism=which)))
+    rows = sums(monkeypatch, bounded(per_key(LISTED, privacy_unit=privacy_unit, mechanism=which)))
     assert same(rows, of_keys(["ann", "bob", "absent"], mechanism=which))
 
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("which", MECHANISMS)
-@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-def test_keys_with_data_have_all_rows(unit: Any, which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = sums(monkeypatch, bounded(per_key(AssumePublicKeys("who"), unit=unit, mechanism=which)))
+@pytest.mark.parametrize("privacy_unit", UNITS.values(), ids=UNITS)
+def test_keys_with_data_have_all_rows(privacy_unit: Any, which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sums(monkeypatch, bounded(per_key(AssumePublicKeys("who"), privacy_unit=privacy_unit, mechanism=which)))
     assert same(rows, of_keys(["ann", "bob"], mechanism=which))
 
 
@@ -95,12 +95,12 @@ def test_public_keys_of_a_stream(step: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "unit",
+    "privacy_unit",
     [PrivacyId("item", WIDE, max_windows=WINDOWS), PrivacyId("item", NormBound(20), max_windows=WINDOWS)],
     ids=["records of an id", "norm"],
 )
-def test_ids_and_public_keys_of_a_stream(unit: PrivacyId, monkeypatch: pytest.MonkeyPatch) -> None:
-    build = streamed(per_key(LISTED, unit=unit), live(step=3))
+def test_ids_and_public_keys_of_a_stream(privacy_unit: PrivacyId, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = streamed(per_key(LISTED, privacy_unit=privacy_unit), live(step=3))
     rows = sums(monkeypatch, build, "--streaming", runner=BUNDLE_BASED)
     assert same(rows, of_keys(["ann", "bob", "absent"]))
 
@@ -120,7 +120,7 @@ def test_no_row_of_a_key_that_begins_late_is_late(options: tuple[str, ...]) -> N
 
 
 def test_timelines_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = exact(monkeypatch, bounded(per_key(LISTED, unit=PrivacyId("item", NormBound(20)))))
+    pairs = exact(monkeypatch, bounded(per_key(LISTED, privacy_unit=PrivacyId("item", NormBound(20)))))
     lines = SketchTimeline.by_key(pairs, HORIZON)
     assert lines.keys() == {"ann", "bob", "absent"}
     for key, line in lines.items():
@@ -144,11 +144,11 @@ CHOOSING = {
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", CHOOSING.values(), ids=CHOOSING)
-def test_keys_are_chosen_once_for_all_windows(unit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("privacy_unit", CHOOSING.values(), ids=CHOOSING)
+def test_keys_are_chosen_once_for_all_windows(privacy_unit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The secret is one by which some keys with few voters are in, and others are not: each has all rows, or none."""
     monkeypatch.setenv("OF_TESTS", SECRET)
-    transform = per_key(CHOICE, privacy=LOSSY, unit=unit)
+    transform = per_key(CHOICE, privacy=LOSSY, privacy_unit=privacy_unit)
     transform = transform.with_idempotent_noise(release_id="crowd", secret=EnvironmentSecret("OF_TESTS"))
     rows = sums(monkeypatch, bounded(transform, CROWD))
     chosen = {key for key, _ in rows}
@@ -162,7 +162,7 @@ def test_keys_are_chosen_once_for_all_windows(unit: Any, monkeypatch: pytest.Mon
 def test_a_key_without_votes_never_appears() -> None:
     """Its records are in no window; in a horizon without data no key is released."""
     for _ in range(5):
-        assert released(per_key(CHOICE, privacy=LOSSY, unit=CHOOSING["norm"]), CROWD[-2:]) == []
+        assert released(per_key(CHOICE, privacy=LOSSY, privacy_unit=CHOOSING["norm"]), CROWD[-2:]) == []
 
 
 @pytest.mark.slow
@@ -170,8 +170,8 @@ def test_a_voter_in_many_windows_is_one_voter(monkeypatch: pytest.MonkeyPatch) -
     """One id in all windows of a key is not enough for a key that needs two."""
     alone = [Visit("alone", "voter 1", START + SIZE * index) for index in range(WINDOWS)]
     keys = KeySelection(0.2, "who", min_units=2)
-    for unit in (CHOOSING["norm"], CHOOSING["records of an id"]):
-        assert released(per_key(keys, privacy=LOSSY, unit=unit), alone) == []
+    for privacy_unit in (CHOOSING["norm"], CHOOSING["records of an id"]):
+        assert released(per_key(keys, privacy=LOSSY, privacy_unit=privacy_unit), alone) == []
 
 
 def test_statements_say_whether_keys_are_shown() -> None:
@@ -197,9 +197,11 @@ def test_names_of_rows_are_those_of_their_key() -> None:
 def test_found_keys_of_a_stream_are_refused(keys: Any) -> None:
     elements = beam.Pipeline(runner=FN_API) | beam.Create(VISITS)
     elements.is_bounded = False
-    unit = PrivacyId("item", NormBound(3, max_keys=2 if isinstance(keys, KeySelection) else None), max_windows=2)
+    privacy_unit = PrivacyId(
+        "item", NormBound(3, max_keys=2 if isinstance(keys, KeySelection) else None), max_windows=2
+    )
     with pytest.raises(WindowingError, match=r"keys must be PublicKeys over time on unbounded input.* SelectKeys"):
-        elements | per_key(keys, privacy=LOSSY, unit=unit)
+        elements | per_key(keys, privacy=LOSSY, privacy_unit=privacy_unit)
 
 
 IDEMPOTENT: dict[str, Any] = {
@@ -234,13 +236,13 @@ def test_idempotent_rows_are_the_same_bytes_again(name: str, monkeypatch: pytest
 
 
 WIDER = SketchSpec(depth=4, width=512)
-TREE, TWICE = PrivacySpec(rho=1.0, side_counters=None), PublicKeys(["a", "b"], "item")
+TREE, TWICE = PrivacySpec(rho=1.0, summary_counts=None), PublicKeys(["a", "b"], "item")
 OTHERS: dict[str, Callable[[], beam.PTransform]] = {
     "horizon": lambda: frequencies(WIDER, TREE, Horizon(START, SIZE, WINDOWS + 1), mechanism="tree"),
     "start": lambda: frequencies(WIDER, TREE, Horizon(START + SIZE, SIZE, WINDOWS), mechanism="tree"),
     "mechanism": lambda: frequencies(WIDER, TREE),
     "seed": lambda: frequencies(dataclasses.replace(WIDER, seed=7), TREE, mechanism="tree"),
-    "rho": lambda: frequencies(WIDER, PrivacySpec(rho=1.01, side_counters=None), mechanism="tree"),
+    "rho": lambda: frequencies(WIDER, PrivacySpec(rho=1.01, summary_counts=None), mechanism="tree"),
     "keys": lambda: per_key(TWICE, WIDER, TREE, mechanism="tree"),
 }
 

@@ -13,8 +13,7 @@ import pytest
 
 from beam_dpsketch import (
     AssumePublicKeys,
-    FactorSpec,
-    Groups,
+    FactorizationSpec,
     IntegerDomain,
     ListedItems,
     PrivacyId,
@@ -22,17 +21,16 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
-    ReleasedCountMin,
-    ReleasedCounts,
-    ReleasedCountSketch,
-    ReleasedDyadicCountSketch,
-    ReleasedFactor,
-    ReleasedListedItems,
-    ReleasedStatistics,
     TextDomain,
+    Thresholding,
     TreeSpec,
     read_releases,
 )
+from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems
+from beam_dpsketch.answers.factor import ReleasedFactorization
+from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.statistics import ReleasedStatistics
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import (
@@ -48,9 +46,9 @@ from tests.helpers.metric_visits import FORMS, VISITS, Visit
 from tests.helpers.pipelines import BUNDLE_BASED, COUNT_MIN, FN_API, SPEC, seen_by_sink
 from tests.helpers.tree_pipelines import ExactVectors
 
-PRIVACY = PrivacySpec(rho=0.1, side_counters=None)
+PRIVACY = PrivacySpec(rho=0.1, summary_counts=None)
 MINUTES, WIDE = IntegerDomain(-10, 60), IntegerDomain(-(1 << 40), 1 << 40)
-RANKS, TREE, SEARCHED = FactorSpec(MINUTES), TreeSpec.for_memory(MINUTES), TreeSpec.for_search(MINUTES, 4096)
+RANKS, TREE, SEARCHED = FactorizationSpec(MINUTES), TreeSpec.for_memory(MINUTES), TreeSpec.for_search(MINUTES, 4096)
 PAGES = ListedItems(["a", "", "absent", "3", "ä", "a"])
 
 
@@ -67,7 +65,7 @@ KINDS = {
     "count sketch": Kind(lambda **given: PrivateFrequencies(SPEC, PRIVACY, **given), "page", ReleasedCountSketch),
     "Count-Min": Kind(lambda **given: PrivateFrequencies(COUNT_MIN, PRIVACY, **given), "page", ReleasedCountMin),
     "listed items": Kind(lambda **given: PrivateFrequencies(PAGES, PRIVACY, **given), "page", ReleasedListedItems),
-    "ranks": Kind(lambda **given: PrivateQuantiles(RANKS, PRIVACY, **given), "minutes", ReleasedFactor),
+    "ranks": Kind(lambda **given: PrivateQuantiles(RANKS, PRIVACY, **given), "minutes", ReleasedFactorization),
     "tree": Kind(lambda **given: PrivateQuantiles(TREE, PRIVACY, **given), "minutes", ReleasedDyadicCountSketch),
     "wide tree": Kind(lambda **given: PrivateQuantiles(WIDE, PRIVACY, **given), "minutes", ReleasedDyadicCountSketch),
     "search": Kind(
@@ -78,7 +76,7 @@ KINDS = {
     ),
 }
 COUNTS = Kind(
-    lambda **given: PrivateTopK(TextDomain(4), PrivacySpec(rho=25), k=2, method=Groups(1e-8), **given),
+    lambda **given: PrivateTopK(TextDomain(4), PrivacySpec(rho=25), k=2, method=Thresholding(1e-8), **given),
     "page",
     ReleasedCounts,
     "TopK",
@@ -95,7 +93,7 @@ KEYS = {"none": None, "listed": PublicKeys(COUNTRIES, "country"), "of the data":
 def by_hand(kind: Kind, visits: list[Visit]) -> list[int]:
     """The counters of a raw sketch of the visits that have an item and a weight."""
     counted = [visit for visit in visits if getattr(visit, kind.item) is not None and visit.amount is not None]
-    spec = kind.make(unit=UNITS["record"])._declared.spec
+    spec = kind.make(privacy_unit=UNITS["record"])._declared.spec
     items = [getattr(visit, kind.item) for visit in counted]
     weights = [visit.amount or 0 for visit in counted]
     if spec is PAGES:
@@ -104,14 +102,14 @@ def by_hand(kind: Kind, visits: list[Visit]) -> list[int]:
     return vector
 
 
-def expected(unit: str, times: int = 1) -> dict[Any, list[int]]:
+def expected(privacy_unit: str, times: int = 1) -> dict[Any, list[int]]:
     """The counters of each kind, with which keys, and key; keys without data are those that are listed.
 
     Weights of records are clamped. Those of a person are netted by item, and are more records than one where they are
     above the largest weight, so that all of them counts.
     """
-    visits = [visit for visit in VISITS if unit == "record" or visit.person is not None] * times
-    if unit == "record":
+    visits = [visit for visit in VISITS if privacy_unit == "record" or visit.person is not None] * times
+    if privacy_unit == "record":
         visits = [visit._replace(amount=visit.amount and max(0, min(visit.amount, 3))) for visit in visits]
     found = {}
     for name, kind in KINDS.items():
@@ -124,13 +122,20 @@ def expected(unit: str, times: int = 1) -> dict[Any, list[int]]:
 
 
 def each_kind(
-    elements: beam.PCollection, keys: list[str], made: Callable[[Any], Any], unit: Any, kinds: Any = None, **given: Any
+    elements: beam.PCollection,
+    keys: list[str],
+    made: Callable[[Any], Any],
+    privacy_unit: Any,
+    kinds: Any = None,
+    **given: Any,
 ) -> beam.PCollection:
     """What is made of the transform of each kind with each choice of keys, as ((kind, keys, key), output)."""
     outputs = []
     for name, kind in (kinds or KINDS).items():
         for choice in keys:
-            transform = kind.make(unit=in_keys(unit, KEYS[choice]), item=kind.item, keys=KEYS[choice], **given)
+            transform = kind.make(
+                privacy_unit=in_keys(privacy_unit, KEYS[choice]), item=kind.item, keys=KEYS[choice], **given
+            )
             output = elements | f"{name}, {choice}" >> made(transform)
             outputs.append(output | f"Name {name}, {choice}" >> beam.Map(_named, name, choice))
     return outputs | beam.Flatten()
@@ -142,24 +147,26 @@ def _named(output: Any, name: str, choice: str) -> Any:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("privacy_unit", UNITS)
 @pytest.mark.parametrize("form", [*FORMS, "all forms"])
-def test_every_form_of_element_gives_the_counters_by_hand(form: str, unit: str) -> None:
+def test_every_form_of_element_gives_the_counters_by_hand(form: str, privacy_unit: str) -> None:
     """Values outside the domain are moved to its ends; visits without an item, a weight or a person are dropped."""
     forms = FORMS if form == "all forms" else {form: FORMS[form]}
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = [pipeline | f"Create {name}" >> beam.Create(made()) for name, made in forms.items()]
-        return each_kind(elements | "Forms" >> beam.Flatten(), [*KEYS], ExactVectors, UNITS[unit], weight="amount")
+        return each_kind(
+            elements | "Forms" >> beam.Flatten(), [*KEYS], ExactVectors, UNITS[privacy_unit], weight="amount"
+        )
 
     seen = seen_by_sink(build)
-    wanted = expected(unit, len(forms))
+    wanted = expected(privacy_unit, len(forms))
     assert len(seen) == len(wanted)
     assert dict(seen) == wanted
 
 
-@pytest.mark.parametrize("unit", [Record(), PrivacyId(str, RecordBounds(50, max_keys=2))], ids=UNITS)
-def test_pairs_give_the_counters_by_hand(unit: Any) -> None:
+@pytest.mark.parametrize("privacy_unit", [Record(), PrivacyId(str, RecordBounds(50, max_keys=2))], ids=UNITS)
+def test_pairs_give_the_counters_by_hand(privacy_unit: Any) -> None:
     """What a kind cannot count is dropped."""
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -167,7 +174,7 @@ def test_pairs_give_the_counters_by_hand(unit: Any) -> None:
         for name, kind in KINDS.items():
             pairs = [(visit.country, getattr(visit, kind.item)) for visit in VISITS]
             elements = pipeline | f"Create {name}" >> beam.Create([*pairs, ("NO", 2.5), ("IT", None)])
-            listed = ExactVectors(kind.make(unit=unit, keys=PublicKeys(["NO", "IT"])))
+            listed = ExactVectors(kind.make(privacy_unit=privacy_unit, keys=PublicKeys(["NO", "IT"])))
             outputs.append(elements | name >> listed | f"Name {name}" >> beam.Map(_named, name, "listed"))
         return outputs | beam.Flatten()
 
@@ -246,14 +253,14 @@ def test_no_data_give_one_release_or_those_of_listed_keys(runner: str) -> None:
 def test_outputs_have_type_hints_and_may_have_labels(name: str, keys: str) -> None:
     kind = (KINDS | {"counts": COUNTS})[name]
     rows = beam.Pipeline(runner=FN_API) | beam.Create(FORMS["rows"]())
-    transform = kind.make(unit=Record(), item=kind.item, keys=KEYS[keys])
+    transform = kind.make(privacy_unit=Record(), item=kind.item, keys=KEYS[keys])
     for output in (rows | "One" >> transform, rows | "Two" >> transform):
         assert (kind.hint or kind.released.__name__) in str(output.element_type)
         assert str(output.element_type).startswith("Tuple") is (keys != "none")
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_counters_differ_so_that_a_mix_up_would_show(unit: str) -> None:
-    vectors = [str(vector) for (_, keys, _), vector in expected(unit).items() if keys != "listed"]
+@pytest.mark.parametrize("privacy_unit", UNITS)
+def test_counters_differ_so_that_a_mix_up_would_show(privacy_unit: str) -> None:
+    vectors = [str(vector) for (_, keys, _), vector in expected(privacy_unit).items() if keys != "listed"]
     assert len(vectors) == 4 * len(KINDS)
     assert len(set(vectors)) == len(vectors)

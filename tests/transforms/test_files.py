@@ -26,15 +26,15 @@ from beam_dpsketch import (
     PrivacySpec,
     PublicKeys,
     Record,
-    ReleasedCountSketch,
     ReleaseTerms,
     SketchSpec,
     SketchTimeline,
-    TimelineRow,
     TimeRange,
     WindowingError,
     release,
 )
+from beam_dpsketch.answers.flat import ReleasedCountSketch
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.release_file import to_record
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
@@ -71,7 +71,7 @@ def test_releases_with_and_without_keys_come_back_from_files(tmp_path: Path) -> 
 
 def test_a_pipeline_may_end_in_files(tmp_path: Path) -> None:
     with beam.Pipeline(runner=FN_API) as pipeline:
-        released = pipeline | beam.Create(["x"]) | PrivateFrequencies(SPEC, PRIVACY, unit=Record())
+        released = pipeline | beam.Create(["x"]) | PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record())
         released | WriteReleases(str(tmp_path / "out"))
     (read,) = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "out*")))
     assert read.spec == SPEC
@@ -101,7 +101,9 @@ def unbounded(pipeline: beam.Pipeline) -> beam.PCollection:
 @pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (bounded, BUNDLE_BASED), (unbounded, BUNDLE_BASED)])
 def test_each_window_has_one_file_that_says_which_it_is(source: Any, runner: str, tmp_path: Path) -> None:
     (tmp_path / NAMES[0]).write_bytes(b"of an earlier run")
-    released = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]), windows=TimeRange(0, 7200))
+    released = PrivateFrequencies(
+        SPEC, PRIVACY, privacy_unit=Record(), keys=PublicKeys(["a", "b"]), windows=TimeRange(0, 7200)
+    )
     with beam.Pipeline(runner=runner) as pipeline:
         windowed = source(pipeline) | beam.WindowInto(window.FixedWindows(3600))
         windowed | released | WriteReleases(str(tmp_path / "out"), overwrite=True)
@@ -132,7 +134,7 @@ def test_rows_over_time_come_back_as_rows(source: Any, runner: str, tmp_path: Pa
     """When a window closes, its row is in its file."""
     horizon = Horizon(start=0, window_size=3600, windows=2)
     with beam.Pipeline(runner=runner) as pipeline:
-        rows = source(pipeline) | PrivateFrequencies(SPEC, PRIVACY, windows=horizon, unit=Record())
+        rows = source(pipeline) | PrivateFrequencies(SPEC, PRIVACY, windows=horizon, privacy_unit=Record())
         rows | WriteReleases(str(tmp_path / "out"))
     assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
     first, both = (read_releases(str(tmp_path / pattern)) for pattern in (NAMES[0], "out-*"))
@@ -145,7 +147,7 @@ def test_rows_over_time_come_back_as_rows(source: Any, runner: str, tmp_path: Pa
 
 def test_rows_of_keys_come_back_with_their_keys(tmp_path: Path) -> None:
     horizon, keys = Horizon(start=0, window_size=3600, windows=2), PublicKeys(["a", 7])
-    per_key = PrivateFrequencies(SPEC, PRIVACY, windows=horizon, unit=Record(), keys=keys)
+    per_key = PrivateFrequencies(SPEC, PRIVACY, windows=horizon, privacy_unit=Record(), keys=keys)
     with beam.Pipeline(runner=FN_API) as pipeline:
         pairs = bounded(pipeline) | beam.Map(lambda item: ("a", item))
         pairs | per_key | WriteReleases(str(tmp_path / "out"))
@@ -218,7 +220,7 @@ def test_files_do_not_show_the_order_of_records(windows: int | None, tmp_path: P
     found = []
     for name, records in (("up", KEYS_OF_FILES), ("down", KEYS_OF_FILES[::-1])):
         transform = PrivateFrequencies(
-            SPEC, PrivacySpec(rho=1), unit=Record(), item="item", keys=AssumePublicKeys("key")
+            SPEC, PrivacySpec(rho=1), privacy_unit=Record(), item="item", keys=AssumePublicKeys("key")
         )
         prefix = f"{tmp_path}/{name}"
         with beam.Pipeline(runner=FN_API) as pipeline:
@@ -289,7 +291,7 @@ def write(releases: list[Any], prefix: Path, **arguments: Any) -> None:
 
 def count(prefix: Path, *options: str, windowed: bool, idempotent: bool = False, **arguments: Any) -> None:
     """A whole job that draws noise and writes it."""
-    counted = PrivateFrequencies(SPEC, PrivacySpec(rho=1.0), unit=Record())
+    counted = PrivateFrequencies(SPEC, PrivacySpec(rho=1.0), privacy_unit=Record())
     if idempotent:
         counted = counted.with_idempotent_noise(release_id="visits", secret=EnvironmentSecret("SECRET_OF_TESTS"))
     with beam.Pipeline(runner=FN_API, options=PipelineOptions(list(options))) as pipeline:

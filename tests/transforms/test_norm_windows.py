@@ -24,7 +24,6 @@ from beam_dpsketch import (
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     PublicKeys,
     RecordBounds,
     SketchSpec,
@@ -35,6 +34,7 @@ from beam_dpsketch import (
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import stream_state
@@ -45,7 +45,7 @@ from tests.helpers.stream_cases import outputs
 from tests.helpers.streams import Timed, in_windows, state_everywhere, stepped, unbounded
 from tests.helpers.tree_pipelines import ExactVectors
 
-PRIVACY = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE, side_counters=None)
+PRIVACY = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE, summary_counts=None)
 SPEC = SketchSpec(depth=3, width=16)
 TREE = TreeSpec(
     domain=IntegerDomain(0, 15),
@@ -85,7 +85,7 @@ def windows_of(time: float, windows: Windows) -> Iterator[tuple[int, int]]:
 class Limit(NamedTuple):
     """Arguments of the unit and of the transform, the unit that they make of a window's end, and the declared range."""
 
-    unit: dict[str, Any]
+    privacy_unit: dict[str, Any]
     arguments: dict[str, Any]
     unit_of: Callable[[int], int]
     range: tuple[int, int] = (-END, 2 * END)
@@ -121,13 +121,15 @@ def by_id(bounds: Any = NORM, **limits: Any) -> PrivacyId:
     return PrivacyId("user", bounds, **limits)
 
 
-def frequencies(unit: PrivacyId, **arguments: Any) -> Any:
+def frequencies(privacy_unit: PrivacyId, **arguments: Any) -> Any:
     arguments = {"item": "item", "weight": "n", "keys": AssumePublicKeys("key")} | arguments
-    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, **arguments)
+    return PrivateFrequencies(SPEC, PRIVACY, privacy_unit=privacy_unit, **arguments)
 
 
-def quantiles(unit: PrivacyId) -> Any:
-    return PrivateQuantiles(TREE, PRIVACY, item="item", weight="n", unit=unit, keys=AssumePublicKeys("key"))
+def quantiles(privacy_unit: PrivacyId) -> Any:
+    return PrivateQuantiles(
+        TREE, PRIVACY, item="item", weight="n", privacy_unit=privacy_unit, keys=AssumePublicKeys("key")
+    )
 
 
 def batch(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -142,7 +144,7 @@ def batch(pipeline: beam.Pipeline) -> beam.PCollection:
 @pytest.mark.parametrize("name", LIMITS)
 def test_one_norm_covers_all_windows_of_a_batch_or_of_a_period(name: str, windows: Windows, runner: str) -> None:
     limit = LIMITS[name]
-    transform = ExactVectors(frequencies(by_id(**limit.unit), **limit.arguments))
+    transform = ExactVectors(frequencies(by_id(**limit.privacy_unit), **limit.arguments))
     found = outputs(batch, transform, windows, runner=runner)
     assert_same(found, wanted(windows, limit))
     if "windows" in limit.arguments:
@@ -215,11 +217,11 @@ def plan(transform: Any, windows: Any, *, streaming: bool = False) -> WindowPlan
 def test_a_batch_costs_one_norm_however_many_windows_there_are(windows: Any) -> None:
     """4 b^2 depth / (2 rho), of a CountSketch under REPLACE_ONE."""
     terms = plan(frequencies(by_id()), windows).terms
-    assert (terms.unit, terms.window_count, terms.period_micros) == (PrivacyUnit.PRIVACY_ID, 1, 0)
+    assert (terms.privacy_unit, terms.window_count, terms.period_micros) == (PrivacyUnit.PRIVACY_ID, 1, 0)
     assert calibrate(SPEC, terms) == (4 * 36 * 3 * 5,)
     if windows is not None:
         terms = plan(frequencies(by_id(period=300)), windows).terms
-        assert (terms.unit, terms.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 1)
+        assert (terms.privacy_unit, terms.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 1)
         assert terms.period_micros == 300_000_000
         assert calibrate(SPEC, terms) == (4 * 36 * 3 * 5,)
 
@@ -227,7 +229,7 @@ def test_a_batch_costs_one_norm_however_many_windows_there_are(windows: Any) -> 
 @pytest.mark.parametrize("windows", [FIXED, SLIDING], ids=["fixed", "sliding"])
 def test_a_stream_costs_a_norm_for_each_window(windows: Windows) -> None:
     terms = plan(frequencies(by_id(max_windows=4, period=300)), windows, streaming=True).terms
-    assert (terms.unit, terms.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 4)
+    assert (terms.privacy_unit, terms.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 4)
     assert calibrate(SPEC, terms) == (4 * 4 * 36 * 3 * 5,)
 
 
@@ -244,7 +246,7 @@ def test_a_norm_discloses_what_bounds_of_records_disclose(name: str) -> None:
     windows, arguments = DISCLOSED[name]
     limits = {"max_windows": 2} if windows else {}
     records = by_id(RecordBounds(1, max_weight=2, max_keys=1), **limits)
-    norm, other = (plan(frequencies(unit, **arguments), windows).terms for unit in (by_id(), records))
+    norm, other = (plan(frequencies(privacy_unit, **arguments), windows).terms for privacy_unit in (by_id(), records))
     assert norm.disclosed == other.disclosed
     assert [name for name in ("KEYS", "WINDOWS") if Disclosure[name] in norm.disclosed] == [
         word.upper() for word in ("keys", "windows") if word in name

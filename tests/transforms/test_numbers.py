@@ -24,28 +24,28 @@ from beam_dpsketch import (
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     PublicKeys,
     Record,
     RecordBounds,
-    ReleasedCounts,
-    ReleasedDyadicCountSketch,
-    ReleasedStatistics,
     TextDomain,
     TimestampDomain,
     TreeSpec,
 )
+from beam_dpsketch.answers.counts import ReleasedCounts
+from beam_dpsketch.answers.statistics import ReleasedStatistics
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.planning.kinds.layouts import layout_of
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateQuantiles, PrivateStatistics, PrivateTopK
 from tests.helpers.noise import without_noise
 from tests.helpers.pipelines import run
 from tests.helpers.tree_pipelines import exact_vectors
 
-PRIVACY = PrivacySpec(rho=1.0, side_counters=None)
+PRIVACY = PrivacySpec(rho=1.0, summary_counts=None)
 DELAYS = IntegerDomain(-60, 195)
 DAY = datetime.datetime(2024, 5, 1)
 
@@ -63,12 +63,12 @@ def vector_of(values: Any, domain: Any = DELAYS, weights: Any = None) -> np.ndar
     return raw_type(spec)(spec).accumulate(values, weights).to_vector()
 
 
-BOUND = RecordBounds(max_per_key=50)
+BOUND = RecordBounds(max_records=50)
 
 
 DOMAINS = {
-    "floats": (FloatDomain(0.0, 1.0, resolution=0.125), [0.1, 0.5, 7.0, -1.0], pa.float64()),
-    "whole floats": (FloatDomain(0.0, 9.0, resolution=0.5), [1, 5, 8], pa.int32()),
+    "floats": (FloatDomain(0.0, 1.0, step=0.125), [0.1, 0.5, 7.0, -1.0], pa.float64()),
+    "whole floats": (FloatDomain(0.0, 9.0, step=0.5), [1, 5, 8], pa.int32()),
     "times": (
         TimestampDomain(DAY, DAY + datetime.timedelta(days=1)),
         [DAY, DAY + datetime.timedelta(hours=3), DAY - datetime.timedelta(days=9)],
@@ -86,29 +86,30 @@ BY_SIGNED_USER = PrivacyId("user", RecordBounds(1, signed=True))
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(
-    "unit",
+    "privacy_unit",
     [BY_RECORD, BY_SIGNED_USER, pytest.param(BY_USER, marks=pytest.mark.slow)],
     ids=["record", "signed", "privacy id"],
 )
 @pytest.mark.parametrize("name", DOMAINS)
-def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: Any) -> None:
+def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, privacy_unit: Any) -> None:
     domain, values, kind = DOMAINS[name]
     rows = [{"value": value, "user": number} for number, value in enumerate([*values, None])]
-    transform = PrivateQuantiles(domain, PRIVACY, item="value", unit=unit)
+    transform = PrivateQuantiles(domain, PRIVACY, item="value", privacy_unit=privacy_unit)
     column = pa.array([row["value"] for row in rows], kind)
     users = [np.arange(len(rows)) + 100 * form for form in (1, 2)]  # another set in each form, so that none is bounded
     tables = [pa.table({"value": column, "user": each}) for each in users]
     expected = vector_of(values, domain)
     np.testing.assert_array_equal(exact_vectors([*rows, tables[0], tables[1].to_pandas()], transform), 3 * expected)
-    if unit is BY_RECORD:
+    if privacy_unit is BY_RECORD:
         np.testing.assert_array_equal(
-            exact_vectors([row["value"] for row in rows], PrivateQuantiles(domain, PRIVACY, unit=Record())), expected
+            exact_vectors([row["value"] for row in rows], PrivateQuantiles(domain, PRIVACY, privacy_unit=Record())),
+            expected,
         )
 
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(
-    ("domain", "column", "unit"),
+    ("domain", "column", "privacy_unit"),
     [
         (DELAYS, pa.array(["text"]), BY_RECORD),
         (DELAYS, pa.array([DAY]), BY_USER),
@@ -121,9 +122,11 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
         (TextDomain(5), pa.array([b"bytes"]), PrivacyId("user", NormBound(1))),
     ],
 )
-def test_a_column_none_of_whose_values_could_count_is_an_error(domain: Any, column: pa.Array, unit: Any) -> None:
+def test_a_column_none_of_whose_values_could_count_is_an_error(
+    domain: Any, column: pa.Array, privacy_unit: Any
+) -> None:
     make: Any = globally if isinstance(domain, TextDomain) else functools.partial(PrivateQuantiles, privacy=PRIVACY)
-    transform = make(domain, item="value", unit=unit)
+    transform = make(domain, item="value", privacy_unit=privacy_unit)
     message = rf"item='value' must hold .* \({type(domain).__name__}\), got"
     with pytest.raises(Exception, match=message):
         run([pa.table({"value": column, "user": [1]})], transform)
@@ -133,15 +136,15 @@ def test_the_statement_says_what_was_asked_for() -> None:
     spec = TreeSpec.for_memory(DELAYS, arity=4, leaf_share=Fraction(1, 2))
     transform = PrivateQuantiles(
         spec,
-        PrivacySpec(rho=0.5, relation=ADD_OR_REMOVE_ONE, side_counters=None),
+        PrivacySpec(rho=0.5, relation=ADD_OR_REMOVE_ONE, summary_counts=None),
         item="delay",
-        unit=PrivacyId("tail", BOUND),
+        privacy_unit=PrivacyId("tail", BOUND),
     )
     (released,) = run(ROWS, transform)
     assert isinstance(released, ReleasedDyadicCountSketch)
     statement = released.privacy
     assert released.spec == spec
-    assert (statement.rho, statement.bounds, statement.unit) == (Fraction(1, 2), BOUND, PrivacyUnit.PRIVACY_ID)
+    assert (statement.rho, statement.bounds, statement.privacy_unit) == (Fraction(1, 2), BOUND, PrivacyUnit.PRIVACY_ID)
     # Delta_l^2 = C^2 for exact levels; rho_l = rho / 6 above and rho / 2 at the leaves.
     assert statement.sigma_squared_per_level == (Fraction(2500 * 6),) * 3 + (Fraction(2500 * 2),)
     assert statement.disclosed is Disclosure.NONE
@@ -149,19 +152,19 @@ def test_the_statement_says_what_was_asked_for() -> None:
 
 def test_answers_are_near_the_truth() -> None:
     """sigma^2 = 2 a level; the error of a rank is far below 4 x 12 x 14 sigma with probability > 1 - 1e-9."""
-    (released,) = run([10] * 3000 + [20] * 1000, PrivateQuantiles(DELAYS, PRIVACY, unit=Record()))
+    (released,) = run([10] * 3000 + [20] * 1000, PrivateQuantiles(DELAYS, PRIVACY, privacy_unit=Record()))
     assert released.quantile([0.1, 0.5, 0.9]) == [10, 10, 20]
     assert released.rank([9, 10, 19, 20]) == pytest.approx([0, 3000, 3000, 4000], abs=200)
-    (empty,) = run([], PrivateQuantiles(DELAYS, PRIVACY, unit=Record()))
+    (empty,) = run([], PrivateQuantiles(DELAYS, PRIVACY, privacy_unit=Record()))
     assert empty.total_weight().estimate < 200
 
 
 def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
     rows = [{"user": "one", "value": value % 200} for value in range(1000)] + [{"user": "two", "value": 3}]
-    bounds = RecordBounds(max_per_key=7)
-    transform = PrivateQuantiles(DELAYS, PRIVACY, item="value", unit=PrivacyId("user", bounds))
+    bounds = RecordBounds(max_records=7)
+    transform = PrivateQuantiles(DELAYS, PRIVACY, item="value", privacy_unit=PrivacyId("user", bounds))
     assert exact_vectors(rows, transform).sum() == 8
-    tree = PrivateQuantiles(TreeSpec.for_memory(DELAYS), PRIVACY, item="value", unit=PrivacyId("user", bounds))
+    tree = PrivateQuantiles(TreeSpec.for_memory(DELAYS), PRIVACY, item="value", privacy_unit=PrivacyId("user", bounds))
     levels = DyadicCountSketch.from_vector(TreeSpec.for_memory(DELAYS), exact_vectors(rows, tree)).levels
     assert {int(level.counters.sum()) for level in levels} == {8}
 
@@ -186,7 +189,7 @@ def found(top: Any) -> list[Any]:
 
 
 def test_the_heaviest_addresses_are_found() -> None:
-    (top,) = run(ADDRESSES, PrivateTopK(IPv4Domain(), OF_EPSILON, k=2, unit=Record()))
+    (top,) = run(ADDRESSES, PrivateTopK(IPv4Domain(), OF_EPSILON, k=2, privacy_unit=Record()))
     assert found(top) == ["10.0.0.1", "10.0.0.2"]
     assert isinstance(top.release, ReleasedDyadicCountSketch)
     spec = top.release.spec
@@ -198,7 +201,7 @@ def test_the_heaviest_addresses_are_found() -> None:
 
 def test_the_most_frequent_words_are_found_short_ones_too() -> None:
     """Counts differ by 1,000 and more, at a sigma of 3: a miss has probability < 1e-9."""
-    (top,) = run(WORDS, PrivateTopK(TextDomain(5), OF_EPSILON, k=5, unit=Record()))
+    (top,) = run(WORDS, PrivateTopK(TextDomain(5), OF_EPSILON, k=5, privacy_unit=Record()))
     assert isinstance(top.release, ReleasedCounts)
     assert found(top)[:2] == ["to", "tea"]
     assert set(found(top)) == {"to", "tea", "", "ten", "t"}
@@ -206,7 +209,7 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
 
 
 def test_explain_says_what_will_be_found_and_never_refuses() -> None:
-    keyed = PrivateTopK(IPv4Domain(), OF_EPSILON, k=3, unit=Record(), keys=AssumePublicKeys())
+    keyed = PrivateTopK(IPv4Domain(), OF_EPSILON, k=3, privacy_unit=Record(), keys=AssumePublicKeys())
     for transform in (globally(IPv4Domain()), keyed):
         assert "Found: with 95 % probability, values with" in transform.explain()
         assert "n adds what about n records would give" in transform.explain()
@@ -214,8 +217,8 @@ def test_explain_says_what_will_be_found_and_never_refuses() -> None:
         assert "much noise" in transform.explain(1)
 
 
-def globally(domain: Any = TextDomain(5), k: Any = 3, unit: Any = Record(), **arguments: Any) -> Any:  # noqa: B008
-    return PrivateTopK(domain, OF_EPSILON, k=k, unit=unit, **arguments)
+def globally(domain: Any = TextDomain(5), k: Any = 3, privacy_unit: Any = Record(), **arguments: Any) -> Any:  # noqa: B008
+    return PrivateTopK(domain, OF_EPSILON, k=k, privacy_unit=privacy_unit, **arguments)
 
 
 @pytest.mark.slow
@@ -235,8 +238,8 @@ FLIGHTS = [
 UNITS = {"record": Record(), "privacy id": PrivacyId("tail", RecordBounds(50, max_keys=3))}
 
 
-def of(keys: Any = None, unit: Any = UNITS["record"], **more: Any) -> PrivateStatistics[Any]:
-    return PrivateStatistics(DELAYS, PRIVACY, unit=unit, item="delay", variance=True, keys=keys, **more)
+def of(keys: Any = None, privacy_unit: Any = UNITS["record"], **more: Any) -> PrivateStatistics[Any]:
+    return PrivateStatistics(DELAYS, PRIVACY, privacy_unit=privacy_unit, item="delay", variance=True, keys=keys, **more)
 
 
 def told(released: ReleasedStatistics) -> tuple[float, ...]:
@@ -249,10 +252,10 @@ def told(released: ReleasedStatistics) -> tuple[float, ...]:
 def test_each_key_has_its_answers(keys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of two keys has 40 units, more than selection needs: it is left out with a probability below 1e-9."""
     without_noise(monkeypatch)
-    spent = PrivacySpec(rho=50, side_counters=None)
+    spent = PrivacySpec(rho=50, summary_counts=None)
     rows = [{"carrier": ["AA", "BB"][n % 2], "delay": n % 50, "tail": f"N{n}"} for n in range(400)]
-    unit = PrivacyId("tail", RecordBounds(1, max_keys=1))
-    found = dict(run(rows, PrivateStatistics(DELAYS, spent, unit=unit, item="delay", keys=keys)))
+    privacy_unit = PrivacyId("tail", RecordBounds(1, max_keys=1))
+    found = dict(run(rows, PrivateStatistics(DELAYS, spent, privacy_unit=privacy_unit, item="delay", keys=keys)))
     assert {key: told(each) for key, each in found.items()} == {
         "AA": pytest.approx((200, 4800, 24)),
         "BB": pytest.approx((200, 5000, 25)),
@@ -272,7 +275,7 @@ def test_what_is_said_before_the_data_are_read() -> None:
 
 
 def test_a_variance_that_was_not_asked_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    (released,) = run(FLIGHTS, PrivateStatistics(DELAYS, PRIVACY, unit=Record(), item="delay"))
+    (released,) = run(FLIGHTS, PrivateStatistics(DELAYS, PRIVACY, privacy_unit=Record(), item="delay"))
     for ask in (released.variance, released.std):
         with pytest.raises(ArgumentError, match=r"variance was not asked for in this release: .* \[dpsketch-E722\]"):
             ask()

@@ -13,20 +13,19 @@ from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
-    ListedHistogram,
     ListedItems,
     PrivacySpec,
     PublicKeys,
     Record,
-    ReleasedCounts,
     ReleaseTerms,
     SketchSpec,
     TextDomain,
     TreeSpec,
     release,
 )
+from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.answers.questions import QUESTIONS
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram, ThresholdedItems
 from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.transforms import Ask, PrivateQuantiles, PrivateTopK, QueryReleases
@@ -102,7 +101,7 @@ def test_flat_sketches_and_words_are_asked_too() -> None:
     flat = release(
         CountSketch(SketchSpec(depth=3, width=64)).accumulate(["x"] * 50), ReleaseTerms(PrivacySpec(rho=1.0))
     )
-    spec = GroupedItems.of(TextDomain(3), [b"to\3"])
+    spec = ThresholdedItems.of(TextDomain(3), [b"to\3"])
     words = ReleasedCounts(spec, np.array([900]), trees.statement(1))
     listed = release(
         ListedHistogram(ListedItems(["x", "y"])).accumulate(["x"] * 50), ReleaseTerms(PrivacySpec(rho=1.0))
@@ -119,8 +118,8 @@ def test_releases_and_lists_of_the_same_pipeline_are_asked() -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         pairs = pipeline | "Data" >> beam.Create([("a", 5)] * 3000 + [("b", 90)] * 3000)
         keys = PublicKeys(["a", "b"])
-        quantiles = PrivateQuantiles(IntegerDomain(0, 99), PrivacySpec(rho=1.0), unit=Record(), keys=keys)
-        top = PrivateTopK(IntegerDomain(0, 99), PrivacySpec(rho=1.0), k=1, unit=Record(), keys=keys)
+        quantiles = PrivateQuantiles(IntegerDomain(0, 99), PrivacySpec(rho=1.0), privacy_unit=Record(), keys=keys)
+        top = PrivateTopK(IntegerDomain(0, 99), PrivacySpec(rho=1.0), k=1, privacy_unit=Record(), keys=keys)
         medians = pairs | quantiles | QueryReleases(Ask("quantiles", (0.5,)))
         items = pairs | top | QueryReleases(Ask("items", (5,)))
         return (medians, items) | beam.Flatten()

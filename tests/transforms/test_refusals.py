@@ -20,7 +20,6 @@ from beam_dpsketch import (
     AutoNorm,
     BytesDomain,
     FloatDomain,
-    Groups,
     Horizon,
     IntegerDomain,
     IPv4Domain,
@@ -35,6 +34,7 @@ from beam_dpsketch import (
     Scale,
     SketchSpec,
     TextDomain,
+    Thresholding,
     TimeRange,
     TreeSpec,
 )
@@ -58,36 +58,39 @@ PRIVACY = PrivacySpec(rho=1.0)
 HORIZON = Horizon(1000, 10, 11)
 
 
-def frequencies(spec: Any = SPEC, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
-    return PrivateFrequencies(spec, privacy, unit=unit, **given)
+def frequencies(spec: Any = SPEC, privacy: Any = PRIVACY, privacy_unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateFrequencies(spec, privacy, privacy_unit=privacy_unit, **given)
 
 
-def quantiles(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
-    return PrivateQuantiles(domain, privacy, unit=unit, **given)
+def quantiles(domain: Any = DELAYS, privacy: Any = PRIVACY, privacy_unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateQuantiles(domain, privacy, privacy_unit=privacy_unit, **given)
 
 
-def search(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = Record(), k: Any = 3, **given: Any) -> Any:  # noqa: B008
-    return PrivateTopK(domain, privacy, k=k, unit=unit, **given)
+def search(domain: Any = DELAYS, privacy: Any = PRIVACY, privacy_unit: Any = Record(), k: Any = 3, **given: Any) -> Any:  # noqa: B008
+    return PrivateTopK(domain, privacy, k=k, privacy_unit=privacy_unit, **given)
 
 
-def groups(domain: Any = TEXT, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
-    return PrivateTopK(domain, privacy, k=9, unit=unit, **{"method": Groups(1e-8)} | given)
+def groups(domain: Any = TEXT, privacy: Any = PRIVACY, privacy_unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateTopK(domain, privacy, k=9, privacy_unit=privacy_unit, **{"method": Thresholding(1e-8)} | given)
 
 
-def numbers(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
-    return PrivateStatistics(domain, privacy, unit=unit, **given)
+def numbers(domain: Any = DELAYS, privacy: Any = PRIVACY, privacy_unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateStatistics(domain, privacy, privacy_unit=privacy_unit, **given)
 
 
-def metrics(privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
-    return PrivateMetrics({"n": Metric(Statistics(DELAYS), "n")}, privacy, unit=unit, **given)
+def metrics(privacy: Any = PRIVACY, privacy_unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateMetrics({"n": Metric(Statistics(DELAYS), "n")}, privacy, privacy_unit=privacy_unit, **given)
 
 
-def over_time(spec: Any = SPEC, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
-    return PrivateFrequencies(spec, privacy, unit=unit, windows=HORIZON, item="item", **given)
+def over_time(spec: Any = SPEC, privacy: Any = PRIVACY, privacy_unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateFrequencies(spec, privacy, privacy_unit=privacy_unit, windows=HORIZON, item="item", **given)
 
 
-def keys_alone(privacy: Any = PRIVACY, unit: Any = None, **given: Any) -> Any:
-    usual = {"unit": unit or PrivacyId("user", RecordBounds(1, max_keys=2)), "keys": KeySelection(1e-7, "key")}
+def keys_alone(privacy: Any = PRIVACY, privacy_unit: Any = None, **given: Any) -> Any:
+    usual = {
+        "privacy_unit": privacy_unit or PrivacyId("user", RecordBounds(1, max_keys=2)),
+        "keys": KeySelection(1e-7, "key"),
+    }
     return SelectKeys(privacy, **usual | given)
 
 
@@ -101,16 +104,19 @@ def second(pair: tuple[str, int]) -> int:
 
 DOORS = {door.__name__: door for door in (frequencies, quantiles, search, groups, numbers, metrics)}
 AT_EVERY_DOOR: dict[str, tuple[dict[str, Any], str]] = {
-    "no unit": ({"unit": None}, r"unit must be PrivacyId\(.*, or Record\(\), .* single records; got NoneType"),
-    "a word as unit": ({"unit": "person"}, r"unit must be PrivacyId\(.* or Record\(\), .*; got str"),
-    "bounds as unit": ({"unit": RecordBounds(50)}, r"unit must be PrivacyId\(.*; got RecordBounds"),
+    "no unit": (
+        {"privacy_unit": None},
+        r"privacy_unit must be PrivacyId\(.*, or Record\(\), .* single records; got NoneType",
+    ),
+    "a word as unit": ({"privacy_unit": "person"}, r"privacy_unit must be PrivacyId\(.* or Record\(\), .*; got str"),
+    "bounds as unit": ({"privacy_unit": RecordBounds(50)}, r"privacy_unit must be PrivacyId\(.*; got RecordBounds"),
     "a number as privacy": ({"privacy": 1.0}, "privacy must be a PrivacySpec, got float"),
     "a list as keys": ({"keys": ["a"]}, r"keys must be PublicKeys\(\[...\]\), (KeySelection.* )?.*got list"),
     "a field as keys": ({"keys": "who"}, r"keys must be .*PublicKeys\(\[...\]\).* got str"),
     "a pair as windows": ({"windows": (0, 300)}, "windows must be a TimeRange or Horizon, got tuple"),
     "weights of any size": ({"weight": "n"}, "max_weight must be given where weight is"),
     "more keys of a person than there are": (
-        {"unit": person(RecordBounds(50, max_keys=2)), "keys": CITIES},
+        {"privacy_unit": person(RecordBounds(50, max_keys=2)), "keys": CITIES},
         "max_keys must be at most 1, the number of keys, got 2",
     ),
 }
@@ -130,7 +136,7 @@ def test_every_door_refuses_in_the_same_words(door: str, name: str) -> None:
 
 
 A_DOMAIN = "domain must be a Domain, got"
-A_SPEC = "spec must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got"
+A_SPEC = "spec must be a SketchSpec, ListedItems, FactorizationSpec or TreeSpec, got"
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     **{
         f"listed items: {spec!r} {keys}": (
@@ -141,7 +147,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         for keys in (None, AssumePublicKeys())
     },
     "quantiles: keys of nothing": (
-        lambda: quantiles(unit=person(RecordBounds(50, max_keys=2))),
+        lambda: quantiles(privacy_unit=person(RecordBounds(50, max_keys=2))),
         "max_keys must be left out without keys",
     ),
     "quantiles: a text as domain": (lambda: quantiles("0-10"), f"{A_DOMAIN} str"),
@@ -174,31 +180,31 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "groups: a tree": (lambda: groups(TreeSpec.for_search(DELAYS)), "domain must be a domain with method"),
     "groups: a sketch": (lambda: groups(SketchSpec()), "domain must be a Domain or a BytesDomain|domain must be"),
     "groups: a chosen norm over unknown keys": (
-        lambda: groups(keys=AssumePublicKeys(), unit=person(AutoNorm(max_keys=2))),
+        lambda: groups(keys=AssumePublicKeys(), privacy_unit=person(AutoNorm(max_keys=2))),
         "bounds must be a NormBound where the number of keys and windows is not public",
     ),
     "groups: no limit of items": (
-        lambda: groups(unit=person(RecordBounds(2))),
+        lambda: groups(privacy_unit=person(RecordBounds(2))),
         "max_keys must be given where items are counted one by one, as in RecordBounds",
     ),
     **{
         f"groups: signed {name}": (
-            lambda unit=unit: groups(unit=unit),
+            lambda privacy_unit=privacy_unit: groups(privacy_unit=privacy_unit),
             "signed must not be set where items are counted",
         )
-        for name, unit in {
+        for name, privacy_unit in {
             "records": Record(signed=True),
             "ids": person(RecordBounds(1, signed=True, max_keys=2)),
             "norm": person(NormBound(2, signed=True, max_keys=2)),
         }.items()
     },
     "groups: chosen keys": (
-        lambda: groups(keys=KeySelection(1e-8), unit=person(RecordBounds(1))),
+        lambda: groups(keys=KeySelection(1e-8), privacy_unit=person(RecordBounds(1))),
         "keys must be PublicKeys or AssumePublicKeys where items are counted one by one",
     ),
     "groups: all of delta": (lambda: groups(privacy=PrivacySpec(rho=1, delta=1e-8)), "delta must be above 1e-08"),
-    "groups: a name": (lambda: groups(method="groups"), "method must be a Groups, got str|method must be"),
-    "groups: delta of 0": (lambda: Groups(0), "delta must be"),
+    "groups: a name": (lambda: groups(method="groups"), "method must be a Thresholding, got str|method must be"),
+    "groups: delta of 0": (lambda: Thresholding(0), "delta must be"),
     "groups: much rho": (lambda: groups(privacy=PrivacySpec(rho=1000)), "rho must be at most 128"),
     "numbers: text": (lambda: numbers(TextDomain(3)), "domain must be of integers, or of floats"),
     "numbers: one value": (lambda: numbers(IntegerDomain(3, 3)), "domain must have two values"),
@@ -207,46 +213,49 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "variance must be True or False: .* Give variance=True",
     ),
     "numbers: too many steps": (
-        lambda: numbers(FloatDomain(0, 1, 1e-5), unit=person(NormBound(99)), variance=True, windows=HORIZON),
+        lambda: numbers(FloatDomain(0, 1, 1e-5), privacy_unit=person(NormBound(99)), variance=True, windows=HORIZON),
         "domain has too many steps for this much noise",
     ),
     "numbers: a limit of an item": (
-        lambda: numbers(unit=person(NormBound(9, max_per_item=1))),
+        lambda: numbers(privacy_unit=person(NormBound(9, max_per_item=1))),
         "max_per_item must be left out for statistics",
     ),
     "CombineFn: no spec": (lambda: PrivateSketchFn(5, PRIVACY), f"{A_SPEC} int"),
     "CombineFn: a domain": (lambda: PrivateSketchFn(DELAYS, PRIVACY), f"{A_SPEC} IntegerDomain"),
-    "bounding: bounds": (lambda: BoundContributions(RecordBounds(1)), "unit must be a PrivacyId, got RecordBounds"),
+    "bounding: bounds": (
+        lambda: BoundContributions(RecordBounds(1)),
+        "privacy_unit must be a PrivacyId, got RecordBounds",
+    ),
     "bounding: a number as item": (
         lambda: BoundContributions(person(RecordBounds(1)), item=5),
         "item must be a field name, a call",
     ),
     "keys alone: a share": (lambda: keys_alone(keys=KeySelection(1e-7, "key", share=0.5)), "keys.share must be left"),
-    "keys alone: any number of keys": (lambda: keys_alone(unit=person(NormBound(3))), "max_keys must be given"),
-    "keys alone: signed": (lambda: keys_alone(unit=Record(signed=True)), "signed must not be set"),
+    "keys alone: any number of keys": (lambda: keys_alone(privacy_unit=person(NormBound(3))), "max_keys must be given"),
+    "keys alone: signed": (lambda: keys_alone(privacy_unit=Record(signed=True)), "signed must not be set"),
     "keys alone: all of delta": (lambda: keys_alone(PrivacySpec(rho=1.0, delta=1e-8)), "delta must be above"),
     "keys alone: much rho": (
-        lambda: keys_alone(PrivacySpec(rho=4609), unit=Record()),
+        lambda: keys_alone(PrivacySpec(rho=4609), privacy_unit=Record()),
         "rho, or keys.share, must be smaller: votes",
     ),
     "over time: a chosen norm": (
-        lambda: over_time(unit=person(AutoNorm())),
+        lambda: over_time(privacy_unit=person(AutoNorm())),
         r"bounds must not be AutoNorm\(\) in continual release",
     ),
     "over time: a period": (
-        lambda: over_time(unit=person(NormBound(3), period=100)),
+        lambda: over_time(privacy_unit=person(NormBound(3), period=100)),
         "period must be left out in continual release: .* over the whole horizon",
     ),
     "over time: any number of windows": (
-        lambda: over_time(unit=person(RecordBounds(1))),
+        lambda: over_time(privacy_unit=person(RecordBounds(1))),
         "max_windows must be given with RecordBounds in continual release, .* the 11 windows",
     ),
     "over time: too many windows": (
-        lambda: over_time(unit=person(RecordBounds(1), max_windows=12)),
+        lambda: over_time(privacy_unit=person(RecordBounds(1), max_windows=12)),
         "max_windows must be at most the 11 windows of the horizon, got 12",
     ),
     "over time: too many windows of a norm": (
-        lambda: over_time(unit=person(NormBound(1), max_windows=12)),
+        lambda: over_time(privacy_unit=person(NormBound(1), max_windows=12)),
         "max_windows must be at most the 11 windows of the horizon, got 12",
     ),
     "over time: too much rho": (lambda: over_time(privacy=PrivacySpec(rho=1000)), "rho must be at most"),
@@ -282,7 +291,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         ]
     },
     **{f"a scale of {rows} rows": (lambda rows=rows: Scale(rows=rows), "rows") for rows in (0, 1.5, -1)},
-    "a number as scale": (lambda: frequencies().expecting(10**9), "scale must be a Scale"),
+    "a number as scale": (lambda: frequencies().with_size_hint(10**9), "scale must be a Scale"),
     "a question in a dict": (lambda: QueryReleases({"quantiles": [0.5]}), r"ask must be an? Ask"),  # type: ignore[arg-type]
     "a word for overwrite": (
         lambda: WriteReleases("out", overwrite="yes"),  # type: ignore[arg-type]
@@ -321,7 +330,7 @@ def test_pairs_are_refused_in_declared_windows_too(windows: Any) -> None:
         build_pairs(PAIR, DOORS["frequencies"](windows=windows), windows if isinstance(windows, TimeRange) else None)
 
 
-@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")
 @pytest.mark.parametrize(
     ("element_type", "given"),
     [

@@ -11,7 +11,6 @@ import pytest
 
 from beam_dpsketch import (
     AutoNorm,
-    Groups,
     IntegerDomain,
     KeySelection,
     NormBound,
@@ -23,6 +22,7 @@ from beam_dpsketch import (
     Scale,
     SketchSpec,
     TextDomain,
+    Thresholding,
 )
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.bounding import parts as module
@@ -40,17 +40,25 @@ ROWS = [
 FIVE = PrivacyId("person", RecordBounds(5))
 FIVE_OF_A_KEY = PrivacyId("person", RecordBounds(5, max_keys=1))
 CASES: dict[str, Callable[[], Any]] = {
-    "records": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=Record(), item="value"),
-    "bounds": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=FIVE, item="value"),
-    "a norm": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("person", NormBound(2)), item="value"),
-    "a chosen norm": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("person", AutoNorm()), item="value"),
-    "listed keys": lambda: PrivateQuantiles(
-        IntegerDomain(0, 39), PRIVACY, unit=PrivacyId("person", RecordBounds(2, max_keys=2)), item="value", keys=CITIES
+    "records": lambda: PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record(), item="value"),
+    "bounds": lambda: PrivateFrequencies(SPEC, PRIVACY, privacy_unit=FIVE, item="value"),
+    "a norm": lambda: PrivateFrequencies(SPEC, PRIVACY, privacy_unit=PrivacyId("person", NormBound(2)), item="value"),
+    "a chosen norm": lambda: PrivateFrequencies(
+        SPEC, PRIVACY, privacy_unit=PrivacyId("person", AutoNorm()), item="value"
     ),
-    "chosen keys": lambda: PrivateFrequencies(SPEC, PrivacySpec(rho=20), unit=FIVE_OF_A_KEY, item="value", keys=CHOSEN),
-    "keys alone": lambda: SelectKeys(PrivacySpec(rho=20), unit=FIVE_OF_A_KEY, keys=CHOSEN),
+    "listed keys": lambda: PrivateQuantiles(
+        IntegerDomain(0, 39),
+        PRIVACY,
+        privacy_unit=PrivacyId("person", RecordBounds(2, max_keys=2)),
+        item="value",
+        keys=CITIES,
+    ),
+    "chosen keys": lambda: PrivateFrequencies(
+        SPEC, PrivacySpec(rho=20), privacy_unit=FIVE_OF_A_KEY, item="value", keys=CHOSEN
+    ),
+    "keys alone": lambda: SelectKeys(PrivacySpec(rho=20), privacy_unit=FIVE_OF_A_KEY, keys=CHOSEN),
     "grouped counts": lambda: PrivateTopK(
-        TextDomain(2), PrivacySpec(rho=20), unit=FIVE_OF_A_KEY, item="word", k=2, method=Groups(1e-7)
+        TextDomain(2), PrivacySpec(rho=20), privacy_unit=FIVE_OF_A_KEY, item="word", k=2, method=Thresholding(1e-7)
     ),
 }
 HUGE = Scale(rows=10**12)
@@ -74,7 +82,7 @@ def in_bytes(output: Any) -> Any:
 def test_releases_are_the_same_in_any_parts(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPSKETCH_TEST_SECRET", "planted-secret-4711-4711-4711-4711-4711")
     monkeypatch.setattr(module, "_MOST_SHARDS", 1024)
-    assert outputs_of(CASES[case]().expecting(HUGE)) == outputs_of(CASES[case]())
+    assert outputs_of(CASES[case]().with_size_hint(HUGE)) == outputs_of(CASES[case]())
 
 
 def test_more_rows_have_more_parts_and_a_step_between() -> None:
@@ -107,35 +115,35 @@ def steps_of(transform: Any) -> set[str]:
 @pytest.mark.parametrize("case", ["records", "bounds", "listed keys"])
 def test_huge_sums_are_added_up_in_two_steps(case: str) -> None:
     step = "AddUpFirst" if case == "listed keys" else "PreCombineFn"
-    for made, in_two in ((CASES[case](), False), (CASES[case]().expecting(HUGE), True)):
+    for made, in_two in ((CASES[case](), False), (CASES[case]().with_size_hint(HUGE), True)):
         assert any(step in label for label in steps_of(made)) == in_two
 
 
 def test_the_words_tell_what_travels_and_who_holds_most() -> None:
-    words = CASES["a norm"]().expecting(HUGE).explain()
+    words = CASES["a norm"]().with_size_hint(HUGE).explain()
     assert "Scale: about 50 TB of records travel to 16,384 shards of privacy ids. One worker bounds the 61," in words
     assert " records of a shard, in 64 part(s); all of them wait, in about 3.3 GB of memory." in words
     assert (
         "Scale: 128 workers add up the sums of each release, and the last worker adds up about 128 sum(s) of" in words
     )
-    assert "sum(s)" not in CASES["grouped counts"]().expecting(HUGE).explain()
+    assert "sum(s)" not in CASES["grouped counts"]().with_size_hint(HUGE).explain()
     assert "Scale" not in CASES["a norm"]().explain()
-    assert "shards" not in CASES["records"]().expecting(HUGE).explain()
+    assert "shards" not in CASES["records"]().with_size_hint(HUGE).explain()
 
 
 @pytest.mark.parametrize("norm", [NormBound(2), AutoNorm()])
 def test_a_norm_that_keeps_all_is_advised_or_refused(norm: Any) -> None:
-    made = PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("person", norm), item="value")
-    limited = dataclasses.replace(norm, resource_limit=1000)
-    with_limit = PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("person", limited), item="value")
+    made = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=PrivacyId("person", norm), item="value")
+    limited = dataclasses.replace(norm, max_distinct_items=1000)
+    with_limit = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=PrivacyId("person", limited), item="value")
     large, too_large = Scale(rows=2 * 10**12), Scale(rows=10**14)
-    assert "resource_limit" in made.expecting(large).explain()
-    assert "resource_limit" not in made.expecting(HUGE).explain()
-    assert "give the norm a" not in with_limit.expecting(large).explain()
-    with pytest.raises(ArgumentError, match=r"resource_limit must be given here: about 100,000,000,000,000 rows"):
-        made.expecting(too_large)
+    assert "max_distinct_items" in made.with_size_hint(large).explain()
+    assert "max_distinct_items" not in made.with_size_hint(HUGE).explain()
+    assert "give the norm a" not in with_limit.with_size_hint(large).explain()
+    with pytest.raises(ArgumentError, match=r"max_distinct_items must be given here: about 100,000,000,000,000 rows"):
+        made.with_size_hint(too_large)
     for each in (with_limit, CASES["bounds"](), CASES["records"]()):
-        each.expecting(too_large)
+        each.with_size_hint(too_large)
 
 
 def test_more_keys_have_more_parts() -> None:
@@ -143,15 +151,15 @@ def test_more_keys_have_more_parts() -> None:
     assert (Scale(rows=1).key_shards(cells), Scale(rows=1, keys=10**5).key_shards(cells)) == (256, 256)
     assert Scale(rows=1, keys=10**6).key_shards(cells) == 4096
     assert Scale(rows=1, keys=1 << 60).key_shards(cells) == 1 << 14
-    words = CASES["chosen keys"]().expecting(Scale(rows=10**9, keys=10**6)).explain()
+    words = CASES["chosen keys"]().with_size_hint(Scale(rows=10**9, keys=10**6)).explain()
     assert "Scale: keys go to 256 shards. One worker adds up 3,907 keys of a shard at once" in words
-    assert "Scale: keys" not in CASES["chosen keys"]().expecting(HUGE).explain()
+    assert "Scale: keys" not in CASES["chosen keys"]().with_size_hint(HUGE).explain()
 
 
 def check_shards() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPSKETCH_TEST_SECRET", "planted-secret-4711-4711-4711-4711-4711")
-        assert outputs_of(CASES["bounds"]().expecting(HUGE)) == outputs_of(CASES["bounds"]()), "other records"
+        assert outputs_of(CASES["bounds"]().with_size_hint(HUGE)) == outputs_of(CASES["bounds"]()), "other records"
 
 
 def of_the_place(exact: Any, values: Any) -> Any:

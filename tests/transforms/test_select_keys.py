@@ -61,46 +61,46 @@ def selected(elements: list[Any], transform: SelectKeys, expected: list[Any], **
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("bounds", [RecordBounds(3, max_keys=2), NormBound(2, max_keys=2)], ids=["records", "norm"])
-@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")
 def test_keys_that_many_vote_for_are_found(form: str, bounds: Any) -> None:
     """One key has 399 votes and more, 390 sigmas above the threshold; the other is released with 1e-12, by delta."""
-    transform = SelectKeys(PrivacySpec(rho=0.5), unit=PrivacyId("user", bounds), keys=FOUND)
+    transform = SelectKeys(PrivacySpec(rho=0.5), privacy_unit=PrivacyId("user", bounds), keys=FOUND)
     selected(FORMS[form](), transform, ["common"])
 
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(
-    ("rho", "unit"),
+    ("rho", "privacy_unit"),
     [(2.5, UNIT), (1000, PrivacyId("user", NormBound(2, max_keys=2))), (4608, Record())],
     ids=["records", "norm", "record"],
 )
-@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
-def test_a_rho_that_only_votes_can_spend_works(rho: float, unit: Any) -> None:
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")
+def test_a_rho_that_only_votes_can_spend_works(rho: float, privacy_unit: Any) -> None:
     """No counter is released, so none needs noise: votes of 48 have sigma 0.5 at rho = 4608, the largest."""
     for relation in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
-        transform = SelectKeys(PrivacySpec(rho=rho, relation=relation), unit=unit, keys=FOUND)
+        transform = SelectKeys(PrivacySpec(rho=rho, relation=relation), privacy_unit=privacy_unit, keys=FOUND)
         assert f"rho = {rho:g}" in transform.explain()
         assert "sketch" not in transform.display_data()
     selected(rows(), transform, ["common"])
 
 
-@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")
 def test_pairs_need_no_item() -> None:
     """The value of a pair may be of any type: only its key is read."""
     pairs = [(key, {"user": user}) for user, key in DATA]
-    selected(pairs, SelectKeys(PrivacySpec(rho=0.5), unit=UNIT, keys=KeySelection(1e-12)), ["common"])
+    selected(pairs, SelectKeys(PrivacySpec(rho=0.5), privacy_unit=UNIT, keys=KeySelection(1e-12)), ["common"])
 
 
-@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")
 def test_single_records_vote_for_one_key() -> None:
-    selected(rows(), SelectKeys(PrivacySpec(rho=0.5), unit=Record(), keys=FOUND), ["common"])
+    selected(rows(), SelectKeys(PrivacySpec(rho=0.5), privacy_unit=Record(), keys=FOUND), ["common"])
 
 
-@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")
 def test_keys_are_chosen_in_each_window() -> None:
     elements = [TimestampedValue(row, number % 2 * 100) for number, row in enumerate(rows())]
     windows = TimeRange(0, 200)
-    transform = SelectKeys(PrivacySpec(rho=0.5), unit=UNIT, keys=FOUND, windows=windows)
+    transform = SelectKeys(PrivacySpec(rho=0.5), privacy_unit=UNIT, keys=FOUND, windows=windows)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         elements = pipeline | beam.Create(elements) | beam.Map(lambda each: each) | beam.WindowInto(FixedWindows(100))
         assert_that(elements | transform, equal_to(["common", "common"]))
@@ -110,13 +110,13 @@ def test_no_data_gives_no_keys() -> None:
     kind = beam.Row(user="", key="")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         empty = pipeline | beam.Create([kind]) | beam.Filter(lambda _: False)
-        assert_that(empty | SelectKeys(PrivacySpec(rho=0.5), unit=UNIT, keys=FOUND), equal_to([]))
+        assert_that(empty | SelectKeys(PrivacySpec(rho=0.5), privacy_unit=UNIT, keys=FOUND), equal_to([]))
 
 
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
 def test_all_of_rho_pays_for_the_votes(relation: Any) -> None:
     privacy = PrivacySpec(epsilon=2, delta=1e-6, relation=relation)
-    transform = SelectKeys(privacy, unit=UNIT, keys=KeySelection(5e-7, "key"))
+    transform = SelectKeys(privacy, privacy_unit=UNIT, keys=KeySelection(5e-7, "key"))
     terms = transform._declared.terms
     note = choose_keys_alone(terms).note
     moved = 1 if relation is ADD_OR_REMOVE_ONE else 2  # units whose votes change
@@ -130,12 +130,12 @@ def test_all_of_rho_pays_for_the_votes(relation: Any) -> None:
     assert note.words("privacy id") in transform.explain()
 
 
-@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")
 def test_replays_choose_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100 keys, each is chosen with a probability of 0.16 to 0.5: all agree by chance with less than 1e-13."""
     monkeypatch.setitem(os.environ, "SELECT_KEYS_SECRET", "00112233445566778899aabbccddeeff" * 2)
     keys = KeySelection(1e-6, "key")
-    transform = SelectKeys(PrivacySpec(rho=0.5, delta=0.01), unit=Record(), keys=keys)
+    transform = SelectKeys(PrivacySpec(rho=0.5, delta=0.01), privacy_unit=Record(), keys=keys)
     note = choose_keys_alone(transform._declared.terms).note
     elements = [{"key": key} for key in range(100) for _ in range(note.half // note.grid)]
     first, again, other = (
@@ -149,7 +149,8 @@ def test_replays_choose_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_budget_pays_for_the_delta_once() -> None:
     budget = PrivacyBudget(rho=1.0, keys_delta=1e-7)
     first, second = (
-        SelectKeys(budget.spend(rho=0.25), unit=UNIT, keys=KeySelection(1e-7, "key")) for _ in ("first", "second")
+        SelectKeys(budget.spend(rho=0.25), privacy_unit=UNIT, keys=KeySelection(1e-7, "key"))
+        for _ in ("first", "second")
     )
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         elements = pipeline | beam.Create([beam.Row(user="", key="")])
@@ -161,7 +162,7 @@ def test_the_budget_pays_for_the_delta_once() -> None:
 
 def test_a_norm_cannot_be_chosen_from_the_data() -> None:
     select = SelectKeys(
-        PrivacySpec(rho=1.0), unit=PrivacyId("user", AutoNorm(max_keys=3)), keys=KeySelection(1e-7, "key")
+        PrivacySpec(rho=1.0), privacy_unit=PrivacyId("user", AutoNorm(max_keys=3)), keys=KeySelection(1e-7, "key")
     )
     with pytest.raises(ValueError, match="dpsketch-E221"):
         run([{"user": 1, "key": "a"}], select)

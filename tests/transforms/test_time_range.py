@@ -26,15 +26,15 @@ from beam_dpsketch import (
     ListedItems,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     PublicKeys,
     Record,
     RecordBounds,
-    ReleasedSketch,
     TimeRange,
     WindowingError,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.declared.windows import window_starts
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateStatistics, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
@@ -65,18 +65,22 @@ def paired(item: str) -> tuple[str, str]:
     return item, item
 
 
-def frequencies(windows: TimeRange | None = RANGE, *, unit: Any = RECORD, item: Any = None) -> PrivateFrequencies:
-    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, item=item, windows=windows)
+def frequencies(
+    windows: TimeRange | None = RANGE, *, privacy_unit: Any = RECORD, item: Any = None
+) -> PrivateFrequencies:
+    return PrivateFrequencies(SPEC, PRIVACY, privacy_unit=privacy_unit, item=item, windows=windows)
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", [RECORD, BOUNDED], ids=["record", "privacy id"])
+@pytest.mark.parametrize("privacy_unit", [RECORD, BOUNDED], ids=["record", "privacy id"])
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_each_window_of_a_stream_has_one_release_of_each_key(name: str, unit: Any) -> None:
+def test_each_window_of_a_stream_has_one_release_of_each_key(name: str, privacy_unit: Any) -> None:
     keyed = name.endswith("key")
-    if keyed and unit is BOUNDED:
-        unit = PrivacyId(str, RecordBounds(9, max_keys=1))
-    transform = TRANSFORMS[name](unit=unit, windows=RANGE, **{"keys": PublicKeys(KEYS)} if keyed else {})
+    if keyed and privacy_unit is BOUNDED:
+        privacy_unit = PrivacyId(str, RecordBounds(9, max_keys=1))
+    transform = TRANSFORMS[name](
+        privacy_unit=privacy_unit, windows=RANGE, **{"keys": PublicKeys(KEYS)} if keyed else {}
+    )
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = pipeline | with_late_data() | beam.WindowInto(FIXED)
@@ -91,7 +95,9 @@ def test_each_window_of_a_stream_has_one_release_of_each_key(name: str, unit: An
         assert release.counters.any()
         assert release.privacy.disclosed is Disclosure.NONE
         assert "which windows" not in str(release.privacy)
-        assert release.privacy.unit is (PrivacyUnit.RECORD if unit is RECORD else PrivacyUnit.PRIVACY_ID_IN_WINDOW)
+        assert release.privacy.privacy_unit is (
+            PrivacyUnit.RECORD if privacy_unit is RECORD else PrivacyUnit.PRIVACY_ID_IN_WINDOW
+        )
 
 
 TIMED = [("before", -1), ("a", 0), ("b", 59.5), ("c", 131), ("d", 299.9), ("after", 300), ("long after", 9000)]
@@ -99,9 +105,9 @@ TIMED = [("before", -1), ("a", 0), ("b", 59.5), ("c", 131), ("d", 299.9), ("afte
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
-@pytest.mark.parametrize("unit", [RECORD, BOUNDED], ids=["record", "privacy id"])
-def test_data_outside_the_range_are_dropped(runner: str, unit: Any) -> None:
-    counters = counters_by_window(TIMED, FIXED, frequencies(unit=unit), runner=runner)
+@pytest.mark.parametrize("privacy_unit", [RECORD, BOUNDED], ids=["record", "privacy id"])
+def test_data_outside_the_range_are_dropped(runner: str, privacy_unit: Any) -> None:
+    counters = counters_by_window(TIMED, FIXED, frequencies(privacy_unit=privacy_unit), runner=runner)
     assert_counters(counters, {0: "ab", 60: "", 120: "c", 180: "", 240: "d"})
 
 
@@ -126,7 +132,7 @@ def test_a_trigger_at_the_watermark_is_accepted_as_well() -> None:
     once = beam.WindowInto(FIXED, trigger=AfterWatermark(), accumulation_mode=AccumulationMode.DISCARDING)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return pipeline | with_late_data() | once | frequencies(unit=BOUNDED) | beam.ParDo(WithStart())
+        return pipeline | with_late_data() | once | frequencies(privacy_unit=BOUNDED) | beam.ParDo(WithStart())
 
     outputs = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
     assert sorted(start for start, _ in outputs) == [0, 60, 120, 180, 240]
@@ -235,7 +241,7 @@ def test_a_range_of_keys_from_the_data_is_refused() -> None:
         with pytest.raises(
             ValueError, match=r"TimeRange\(...\) with AssumePublicKeys .*; list the keys with PublicKeys"
         ):
-            TRANSFORMS[name](unit=RECORD, keys=AssumePublicKeys(), windows=RANGE)
+            TRANSFORMS[name](privacy_unit=RECORD, keys=AssumePublicKeys(), windows=RANGE)
 
 
 def suggested(start: int, end: int) -> str:
@@ -274,7 +280,9 @@ def test_a_range_that_does_not_fit_is_refused_with_one_that_does(
 
 def test_the_number_of_keys_counts_towards_the_largest_range() -> None:
     elements = beam.Pipeline(runner=FN_API) | beam.Create([("a", "b")]) | beam.WindowInto(window.FixedWindows(1))
-    transform = PrivateFrequencies(SPEC, PRIVACY, unit=RECORD, keys=PublicKeys(range(1000)), windows=TimeRange(0, 1001))
+    transform = PrivateFrequencies(
+        SPEC, PRIVACY, privacy_unit=RECORD, keys=PublicKeys(range(1000)), windows=TimeRange(0, 1001)
+    )
     message = "1,001,000 releases: a window every 1 second for each of 1,000 keys. .* longer windows or fewer keys"
     with pytest.raises(WindowingError, match=message):
         elements | transform

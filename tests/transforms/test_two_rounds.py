@@ -20,7 +20,6 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AssumePublicKeys,
     AutoNorm,
-    Groups,
     Horizon,
     ItemFrequencies,
     KeySelection,
@@ -32,6 +31,7 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseSpec,
     TextDomain,
+    Thresholding,
     TimeColumn,
     TimeRange,
 )
@@ -39,7 +39,7 @@ from beam_dpsketch.encodings import encode
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.noise import run as engine_run
 from beam_dpsketch.noise.counting import Counting
-from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.two_rounds import TwoRounds
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateTopK, SelectKeys
@@ -69,16 +69,16 @@ KEYS = KeySelection(0.2, "key")
 class Case:
     """How people are bounded, and which windows there are."""
 
-    unit: PrivacyId
+    privacy_unit: PrivacyId
     windows: Any = None
     relation: Any = ADD_OR_REMOVE_ONE
 
     def declared(self) -> ReleaseSpec:
-        privacy = PrivacySpec(rho=3, delta=0.5, relation=self.relation, side_counters=None)
+        privacy = PrivacySpec(rho=3, delta=0.5, relation=self.relation, summary_counts=None)
         every = None if isinstance(self.windows, Horizon) else 60
         time = None if self.windows is None else TimeColumn("time", every)
         return ReleaseSpec(
-            ItemFrequencies(SPEC), privacy, self.unit, "item", keys=KEYS, windows=self.windows, time=time
+            ItemFrequencies(SPEC), privacy, self.privacy_unit, "item", keys=KEYS, windows=self.windows, time=time
         )
 
 
@@ -155,7 +155,11 @@ def check_second_votes(decided: dict[Any, set[Any]], case: Case) -> None:
     Only where people are in no more keys than they may vote for: which keys these are is open elsewhere.
     """
     most = VISITS.groupby("user")["key"].nunique().max()
-    if case.windows is not None or isinstance(case.unit.bounds, RecordBounds) or case.unit.bounds.max_keys < most:
+    if (
+        case.windows is not None
+        or isinstance(case.privacy_unit.bounds, RecordBounds)
+        or case.privacy_unit.bounds.max_keys < most
+    ):
         return
     check_reference(decided, rounds_of(case.declared().resolved.calibrated.choice))
 
@@ -197,8 +201,8 @@ def on_items() -> Any:
 
 def select(*options: str) -> tuple[set[str], dict[Any, set[Any]], TwoRounds]:
     """Keys alone, without a secret: the keys, what decided on each, and the rule."""
-    privacy = PrivacySpec(rho=3, delta=0.5, side_counters=None)
-    transform = SelectKeys(privacy, unit=person(NormBound(1, max_keys=5)), keys=KEYS)
+    privacy = PrivacySpec(rho=3, delta=0.5, summary_counts=None)
+    transform = SelectKeys(privacy, privacy_unit=person(NormBound(1, max_keys=5)), keys=KEYS)
     rows = VISITS.to_dict("records")
     with on_keys() as decided:
         found = seen_by_sink(lambda pipeline: pipeline | beam.Create(rows, reshuffle=False) | transform, *options)
@@ -234,7 +238,7 @@ def test_one_person_with_all_keys_shows_none() -> None:
     rows = [{"user": "someone", "key": f"k{number}"} for number in range(40)]
     keys = KeySelection(1e-9, "key")
     for bounds in (NormBound(1, max_keys=40), RecordBounds(1, max_keys=40)):
-        transform = SelectKeys(PrivacySpec(rho=3), unit=person(bounds), keys=keys)
+        transform = SelectKeys(PrivacySpec(rho=3), privacy_unit=person(bounds), keys=keys)
         assert transform.choice.note.method == "two_rounds"
         assert not seen_by_sink(lambda pipeline, made=transform: pipeline | beam.Create(rows) | made)
 
@@ -255,7 +259,7 @@ Found = dict[Any, dict[str, float]]
 class ItemCase:
     """How people are bounded, and which keys and windows there are."""
 
-    unit: PrivacyId
+    privacy_unit: PrivacyId
     keys: Any = None
     windows: Any = None
     relation: Any = ADD_OR_REMOVE_ONE
@@ -264,8 +268,8 @@ class ItemCase:
     def declared(self) -> ReleaseSpec:
         privacy = PrivacySpec(rho=3, delta=0.5, relation=self.relation)
         time = None if self.windows is None else TimeColumn("time", 60)
-        count = GroupedCounts(TextDomain(8), 9, Groups(0.2))
-        return ReleaseSpec(count, privacy, self.unit, "word", keys=self.keys, windows=self.windows, time=time)
+        count = ThresholdedCounts(TextDomain(8), 9, Thresholding(0.2))
+        return ReleaseSpec(count, privacy, self.privacy_unit, "word", keys=self.keys, windows=self.windows, time=time)
 
 
 OPEN = AssumePublicKeys("key")
@@ -352,7 +356,7 @@ def test_a_pipeline_releases_the_items_of_a_table(name: str) -> None:
     assert 0 < released < len(of_table)
     threshold = case.declared().resolved.noise(Counting).note.least_count
     by_votes = sum(count < threshold for each in found.values() for count in each.values())
-    assert by_votes > 0 or isinstance(case.unit.bounds, AutoNorm)
+    assert by_votes > 0 or isinstance(case.privacy_unit.bounds, AutoNorm)
 
 
 WINDOWED = [
@@ -393,8 +397,10 @@ def test_one_person_with_all_items_shows_none() -> None:
     """Of 40 items of one person, one comes out with probability 1e-9 at most."""
     rows = [{"user": "someone", "word": f"w{number}"} for number in range(40) for _ in range(3)]
     for bounds in (NormBound(20, max_keys=40), RecordBounds(3, max_keys=40), AutoNorm(max_keys=40)):
-        privacy, unit = PrivacySpec(rho=3), person(bounds)
-        transform = PrivateTopK(TextDomain(8), privacy, k=9, unit=unit, item="word", method=Groups(1e-9))
+        privacy, privacy_unit = PrivacySpec(rho=3), person(bounds)
+        transform = PrivateTopK(
+            TextDomain(8), privacy, k=9, privacy_unit=privacy_unit, item="word", method=Thresholding(1e-9)
+        )
         (top,) = seen_by_sink(lambda pipeline, made=transform: pipeline | beam.Create(rows) | made)
         assert not len(top)
 

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import FACTOR
+from beam_dpsketch.privacy.summary_counts import FACTOR
 
 _SHOWN = NormalDist().cdf(-4)  # probability that a sum of empty bins is mistaken for units
 _SIZES = np.linspace(-4, 4, 25)  # standard deviations around the fullest bin
@@ -68,7 +68,7 @@ def read(
 
     Args:
       noisy: the counts (bins,).
-      losses: the smallest loss in each bin, as `side_counters.least_losses` returns it.
+      losses: the smallest loss in each bin, as `summary_counts.least_losses` returns it.
       sigma: the root of the noise parameter per count.
       confidence: confidence for `at_least` alone and for `most_units` alone.
       noise: the noise distribution. Without Gaussian noise, summed counts are treated as a sum of noises.

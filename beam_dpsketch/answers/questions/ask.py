@@ -63,7 +63,7 @@ class Ask:
     def refusal(self, released: Released | type[Released], spelled: Callable[[Kind], str] = str) -> str:
         """Explain that a release does not answer, and list its questions. `spelled` formats their names."""
         others = (spelled(kind) for kind, entry in QUESTIONS.items() if hasattr(released, entry.method))
-        return f"a release of {released.made_as} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"
+        return f"a release of {released.kind} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"
 
     def answer(self, released: Released) -> Answered:
         """Answer with a row for each part of the question, and with notes from the release and its answer.
@@ -85,7 +85,7 @@ class Ask:
     @property
     def is_of_the_whole(self) -> bool:
         """Whether the whole release answers instead of a metric, because its summary counts cover all metrics."""
-        return not self.metric and self.entry.side_counter is not None
+        return not self.metric and self.entry.summary_count is not None
 
     def _asked_of(self, released: Released) -> Released:
         """Select the metric of the question, or the whole release."""
@@ -121,11 +121,11 @@ def privacy_fields(statement: PrivacyStatement) -> dict[str, Any]:
     """Compute a statement's privacy columns. `keys_delta` is 0 if keys and items are public."""
     return {
         "rho": _rounded(statement.rho),
-        "epsilon": _rounded(statement.shown_epsilon),
+        "epsilon": _rounded(statement.reported_epsilon),
         "delta": _rounded(statement.delta_of_epsilon),
         "keys_delta": _rounded(statement.delta),
         "relation": statement.relation.name,
-        "protected": statement.unit.value,
+        "protected": statement.privacy_unit.value,
         "release_id": ",".join(release_id.hex() for release_id in statement.release_ids),
     }
 

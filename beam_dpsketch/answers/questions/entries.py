@@ -68,7 +68,7 @@ class QuestionKind:
       limit: the largest number that it accepts.
       items_in: the setting that lists possible items, or empty for questions without items.
       needs_order: whether the release must have ordered values.
-      side_counter: the summary count that answers if the release itself does not.
+      summary_count: the summary count that answers if the release itself does not.
       setting: the setting that a release needs in order to answer.
     """
 
@@ -83,5 +83,5 @@ class QuestionKind:
     limit: int | None = None
     items_in: Literal["", "items", "candidates"] = ""
     needs_order: bool = False
-    side_counter: str | None = None
+    summary_count: str | None = None
     setting: str | None = None

@@ -47,7 +47,7 @@ from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
 from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.over_time.pairs import ONE_PAIR
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter, histogram
+from beam_dpsketch.privacy.summary_counts import LostCounter, SummaryCount, histogram
 
 
 class PartRecords(NamedTuple):
@@ -71,9 +71,9 @@ class UnitLengths:
 
     def __init__(self, sketch_input: SketchInput, bounds: NormBound) -> None:
         kind, spec = sketch_input.kind, sketch_input.spec
-        self._sketch_input, self._over_time, self._order = sketch_input, sketch_input.over_time, bounds.order
+        self._sketch_input, self._over_time, self._is_l1 = sketch_input, sketch_input.over_time, bounds.is_l1
         self._cap = min(bounds.max_per_item or scaling.MAX_ITEM_WEIGHT, scaling.MAX_ITEM_WEIGHT)
-        self._parts = kind.parts(spec) if bounds.order == 2 else (NormPart(kind, spec),)
+        self._parts = kind.parts(spec) if not bounds.is_l1 else (NormPart(kind, spec),)
         self.shares = [part.share for part in self._parts]
         tables = [(table.cells_per_item, table.share) for table in kind.tables(spec)]
         weights = TableWeights.of(tables)
@@ -111,7 +111,7 @@ class UnitLengths:
         rows, sizes = part.rows, part.sizes
         squares, new_unit = np.zeros(len(rows.values["unit"])), mark_starts(rows.codes["unit"])
         numbers, windows = np.cumsum(new_unit) - 1, self._windows(rows)
-        if self._order == 1:
+        if self._is_l1:
             squares[rows.codes["unit"][new_unit]] = scaling.squared_totals(numbers, sizes, self.denominator(rows))
             return squares
         if self._over_time is not None and windows is not None:
@@ -169,7 +169,7 @@ class NormRule:
         self,
         bounds: NormBound,
         sketch_input: SketchInput,
-        counters: tuple[SideCounter, ...] = (),
+        counters: tuple[SummaryCount, ...] = (),
         selection: SelectionRule | None = None,
     ) -> None:
         self.bounds, self._sketch_input, self._counters, self._selection = bounds, sketch_input, counters, selection
@@ -180,7 +180,7 @@ class NormRule:
 
     def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
         """Whether netting may drop a good part of all records, or, without an estimate, whether an id repeats."""
-        if self.bounds.resource_limit is not None or not {"key", "window"}.isdisjoint(records.column_names):
+        if self.bounds.max_distinct_items is not None or not {"key", "window"}.isdisjoint(records.column_names):
             return count_beyond(unit_hashes, 1) > 0
         return repeats_pay(records, unit_hashes)
 
@@ -200,7 +200,7 @@ class NormRule:
     def _told(self, records: pa.Table, units: ScaledUnits, counter: LostCounter) -> np.ndarray:
         """Histogram of clipping loss per id, followed by the capped clipped weight if it covers a run."""
         lost = units.lost
-        if LOST_COLUMN in records.column_names or self.bounds.resource_limit is not None:
+        if LOST_COLUMN in records.column_names or self.bounds.max_distinct_items is not None:
             before = UnitWeights.of(records)
             dropped = np.minimum(before.of_units(units.units) - units.net, MOST_LOST)
             lost = lost + (dropped << np.int64(self._bits))
@@ -272,7 +272,7 @@ class NormRule:
     def _totals_in_full(self, records: pa.Table, units: Units) -> np.ndarray | None:
         """Sum each id's weight, or return `None` unless all records count in full. Usually faster than netting."""
         bounds = self.bounds
-        if bounds.signed or bounds.max_per_item is not None or bounds.resource_limit is not None:
+        if bounds.signed or bounds.max_per_item is not None or bounds.max_distinct_items is not None:
             return None
         totals = sum_by_code(units[0], records["weight"].to_numpy(), len(units[1]))
         least = min(bounds.max_norm, scaling.MAX_ITEM_WEIGHT)
@@ -280,9 +280,9 @@ class NormRule:
 
     def _net(self, records: pa.Table, units: Units | None = None) -> NetRecords:
         netted = net(without_lost(records), count=self._counts_records, units=units)
-        if self.bounds.resource_limit is not None:
+        if self.bounds.max_distinct_items is not None:
             # Rows with weight 0 remain until the end: the result must not depend on when they became 0.
-            return netted.take(_lowest_hashes(netted, self.bounds.resource_limit))
+            return netted.take(_lowest_hashes(netted, self.bounds.max_distinct_items))
         return netted.without_zeros()
 
     def _factors(self, parts: Sequence[PartRecords]) -> np.ndarray:

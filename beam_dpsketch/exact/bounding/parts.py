@@ -47,7 +47,7 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 @shown_plainly
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """Approximate input size of a job, for the method `expecting` of the private transforms.
+    """Approximate input size of a job, for the method `with_size_hint` of the private transforms.
 
     Args:
       rows: record count, 1 to 2**60. On a stream, the number in a window.
@@ -76,10 +76,10 @@ class Scale:
         return rows * _BYTES_TO_BOUND if rows <= BLOCK else rows * (_BYTES_OF_A_ROW + _BYTES_TO_BOUND / PARTS)
 
     def check_fits(self, shards: int) -> None:
-        """Raise without `resource_limit` if a shard under a norm exceeds every worker's memory."""
+        """Raise without `max_distinct_items` if a shard under a norm exceeds every worker's memory."""
         if self.bytes_of_shard(shards) > _MOST_BYTES:
             raise ArgumentError(
-                "resource_limit",
+                "max_distinct_items",
                 f"must be given here: about {self.rows:,} rows are expected, and a worker would need "
                 f"{_size(self.bytes_of_shard(shards))} for its part of them. It says how many different items are "
                 "kept of each privacy id, such as 1000; an item counts again in each key and window",
@@ -116,7 +116,7 @@ class Scale:
             if keeps_all and needed > _FEW_BYTES:
                 yield (
                     f"Scale: that is more than {_size(_FEW_BYTES)}. Where people have many different items, give the "
-                    "norm a resource_limit: how many of each are kept."
+                    "norm a max_distinct_items: how many of each are kept."
                 )
         if not cells:
             return

@@ -43,7 +43,7 @@ from beam_dpsketch.exact.reading.reading import total_weights
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter, histogram
+from beam_dpsketch.privacy.summary_counts import LostCounter, SummaryCount, histogram
 
 UniformBits: TypeAlias = Callable[[np.ndarray, int], np.ndarray]
 """Maps (places of records, a number) to a uniform uint64 per place, independent across places and numbers."""
@@ -249,7 +249,7 @@ class RecordRule:
         self,
         bounds: RecordBounds,
         priorities: Priorities,
-        counters: tuple[SideCounter, ...] = (),
+        counters: tuple[SummaryCount, ...] = (),
         selection: SelectionRule | None = None,
         over_time: WindowRows | None = None,
         lost: LostCounter | None = None,
@@ -259,7 +259,7 @@ class RecordRule:
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
         """Whether no id can exceed the bounds, given one hash per record, equal for equal ids."""
-        most = min(self.bounds.kept_keys, self.bounds.max_per_key)
+        most = min(self.bounds.kept_keys, self.bounds.max_records)
         return not self.bounds.signed and max_multiplicity_at_most(unit_hashes, most)
 
     def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
@@ -268,7 +268,7 @@ class RecordRule:
             return not self.keeps_all(unit_hashes)
         if not self._priorities.is_persistent:
             return repeats_pay(records, unit_hashes)
-        return many_beyond(unit_hashes, self.bounds.max_per_key)
+        return many_beyond(unit_hashes, self.bounds.max_records)
 
     def prune(self, records: pa.Table) -> pa.Table:
         kept, codes = self._prune(without_lost(records))
@@ -317,7 +317,7 @@ class RecordRule:
         pieces, weights, copies = selection.split_weights(net["weight"].to_numpy()[positions], self.bounds)
         positions = positions[pieces]
         records = self._replace_weights(net.take(pa.array(positions)), weights)
-        most = self.bounds.max_per_key
+        most = self.bounds.max_records
         kept = sample_copies(groups[positions], copies, most, self._priorities.copy_randomness(records))
         return records.append_column("copies", pa.array(kept)).filter(pa.array(kept > 0))
 

@@ -37,21 +37,21 @@ def select_within_bounds(
       units: privacy unit per record, whole numbers in [0, n), shape (n,).
       partitions: partition per record, whole numbers in [0, n), shape (n,).
       partition_priorities: uint64, equal within a unit and partition. The max_keys smallest are selected.
-      priorities: uint32 or uint64, random. The max_per_key smallest in a partition are selected.
+      priorities: uint32 or uint64, random. The max_records smallest in a partition are selected.
       contents: returns numeric columns that order the records of a partition by content. Called only if a record is
         dropped in favor of another with equal priority.
       bounds: the record bounds.
     """
     size = len(units)
     most = np.bincount(units).max() if size else 0
-    if most <= min(bounds.kept_keys, bounds.max_per_key):
+    if most <= min(bounds.kept_keys, bounds.max_records):
         return np.arange(size)
     if partitions.any() or priorities.dtype == np.uint64:
         order = np.lexsort((priorities, partitions, partition_priorities, units))
     else:
         order = np.argsort(units.astype(np.uint64) << np.uint64(32) | priorities)
     new_unit, new_group = mark_starts(units[order]), mark_starts(units[order], partitions[order])
-    keep = count_since_mark(new_group) < bounds.max_per_key
+    keep = count_since_mark(new_group) < bounds.max_records
     keep &= _count_earlier_groups(new_unit, new_group) < bounds.kept_keys
     last = np.flatnonzero(keep[:-1] & ~keep[1:] & ~new_group[1:])
     if (priorities[order[last]] == priorities[order[last + 1]]).any():
@@ -74,7 +74,7 @@ def split_weights(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray
     remainder. Sampling these records uses the bounds in full. Clamping a net weight would drop the rest of it.
     """
     magnitudes = np.abs(weights).view(np.uint64)  # correct for -2**63 too
-    largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_per_key)
+    largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_records)
     whole = np.minimum(magnitudes // largest, most)
     rest = np.where(whole < most, magnitudes % largest, np.uint64(0))
     full, partial = np.flatnonzero(whole), np.flatnonzero(rest)

@@ -1,7 +1,7 @@
 """Summary counts and key votes per privacy id, per key and window.
 
 Guarantee: the numbers of an id depend on its own records alone, in any order and any split. Under a norm each counter
-is within the bound proved in `privacy.aside.side_counters`. Under `RecordBounds`, selected records are counted. If
+is within the bound proved in `privacy.aside.summary_counts`. Under `RecordBounds`, selected records are counted. If
 windows enter timeline rows, an id votes once for each of max_keys keys, which are chosen once for all windows.
 """
 
@@ -26,12 +26,12 @@ from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import NO_SCALING
 from beam_dpsketch.privacy.over_time.lengths import WindowPairs
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT, SideCounter
+from beam_dpsketch.privacy.summary_counts import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT, SummaryCount
 
 _NOT_CELLS = ("item", "weight", "records", "copies", "priority")
 _DENSE = 8  # places per row; up to this number a table of all places is faster
 _CELLS = ("key", "window")
-Counters: TypeAlias = Sequence[SideCounter]
+Counters: TypeAlias = Sequence[SummaryCount]
 Selection: TypeAlias = "SelectionRule | None"
 
 

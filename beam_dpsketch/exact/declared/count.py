@@ -22,9 +22,9 @@ from beam_dpsketch.exact.reading.items import WeightedItems
 from beam_dpsketch.exact.reading.selectors import Items, Selector, check_selector
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
 
 USUAL_WANTED_ERROR = Fraction(1, 100)
 USUAL_QUANTILES = (0.5, 0.95, 0.99)
@@ -73,7 +73,8 @@ class Guess(NamedTuple):
 def refuse_guess(guess: Guess | None) -> None:
     """Raise if a plan without errors of values is given a guess."""
     if guess is not None:
-        raise ArgumentError("typical", "must be left out, but for quantiles that are not over time, and with n", "E118")
+        words = "must be left out, but for quantiles that are not over time, and with $plan_n"
+        raise ArgumentError("typical", words, "E118")
 
 
 def check_size(n: int | None, terms: ReleaseTerms) -> None:
@@ -82,9 +83,9 @@ def check_size(n: int | None, terms: ReleaseTerms) -> None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)
 
 
-def refuse_item_limit(unit: Unit, words: str) -> None:
+def refuse_item_limit(privacy_unit: Unit, words: str) -> None:
     """Raise for `max_per_item` in kinds whose counters are not per item, described by these words."""
-    if unit.bounds.as_dict().get("max_per_item") is not None:
+    if privacy_unit.bounds.as_dict().get("max_per_item") is not None:
         raise ArgumentError("max_per_item", f"must be left out for {words}", "E320")
 
 
@@ -99,25 +100,25 @@ def check_keys_type(keys: Any) -> None:
         )
 
 
-def check_keys(keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+def check_keys(keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
     """Raise for keys that are incompatible with the unit or the windows, and for a useless `max_keys`."""
-    check_max_keys(unit, is_keyed=keys is not None)
-    chosen, bounds = keys is not None and keys.chosen_by_data, unit.bounds
+    check_max_keys(privacy_unit, is_keyed=keys is not None)
+    chosen, bounds = keys is not None and keys.chosen_by_data, privacy_unit.bounds
     if bounds.has_norm and bounds.max_keys is not None and not chosen:
         raise ArgumentError(
             "max_keys", "must be left out without $KeySelection: under a $NormBound all keys count together", "E306"
         )
     if keys is not None:
-        keys.check(unit, windows)
+        keys.check(privacy_unit, windows)
 
 
 def check_types(
-    privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any, time: Any = None, csv: Any = None
+    privacy: Any, privacy_unit: Any, item: Any, weight: Any, keys: Any, windows: Any, time: Any = None, csv: Any = None
 ) -> None:
     """Check the types of a release's arguments together, and raise for all wrong types at once."""
     with AllAtOnce() as checks:
         checks.do(_validate.instance, PrivacySpec, privacy=privacy)
-        checks.do(check_unit_type, unit)
+        checks.do(check_unit_type, privacy_unit)
         checks.do(check_selector, item=item, weight=weight)
         checks.do(check_keys_type, keys)
         if windows is not None:
@@ -204,24 +205,24 @@ class Count(abc.ABC):
         n: int | None,
         *,
         keys: int | None,
-        wanted_error: Fraction | float,
+        target_error: Fraction | float,
         guess: Guess | None = None,
     ) -> Any:
         """Plan a release from the result of `calibrate`. The other arguments are documented in `plan`."""
 
-    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+    def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
         """Raise for incompatible keys and bounds."""
-        check_keys(keys, unit, windows)
+        check_keys(keys, privacy_unit, windows)
 
     def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
         """Choose a layout for these terms and timeline rows. Raise if there is none."""
         return self
 
-    def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:
+    def completed(self, privacy_unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:
         """Fill in the unit's missing bounds with this kind's defaults."""
-        if not isinstance(unit, PrivacyId):
-            return unit
-        return dataclasses.replace(unit, bounds=self.completed_bounds(unit.bounds, privacy, keys))
+        if not isinstance(privacy_unit, PrivacyId):
+            return privacy_unit
+        return dataclasses.replace(privacy_unit, bounds=self.completed_bounds(privacy_unit.bounds, privacy, keys))
 
     def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
         """Fill in missing bounds of a privacy id with this kind's defaults."""
@@ -229,7 +230,7 @@ class Count(abc.ABC):
 
     def select(
         self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec
-    ) -> SelectionRule | GroupRule | None:
+    ) -> SelectionRule | ThresholdRule | None:
         """Create the rule that selects keys or items. `None` if the data do not select them."""
         return None if keys is None else keys.rule(bounds.max_keys or 1)
 

@@ -50,7 +50,7 @@ class Keys:
         """Create the selection rule with this number of votes per unit. `None` if the data do not select keys."""
         return None
 
-    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+    def check(self, privacy_unit: Unit, windows: TimeRange | None) -> None:
         """Raise for an incompatible unit or windows."""
 
 
@@ -87,8 +87,8 @@ class PublicKeys(Keys):
     def words(self) -> str:
         return f"{len(self.keys)} listed key{'s' * (len(self.keys) > 1)} in {self.field}"
 
-    def check(self, unit: Unit, windows: TimeRange | None) -> None:
-        kept = unit.bounds.kept_keys or 1
+    def check(self, privacy_unit: Unit, windows: TimeRange | None) -> None:
+        kept = privacy_unit.bounds.kept_keys or 1
         if kept > len(self.keys):
             raise ArgumentError(
                 "bounds.max_keys",
@@ -119,7 +119,7 @@ class AssumePublicKeys(Keys):
     def words(self) -> str:
         return f"each key in {self.field} that has data"
 
-    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+    def check(self, privacy_unit: Unit, windows: TimeRange | None) -> None:
         if windows is not None:
             raise ArgumentError(
                 "",
@@ -179,14 +179,14 @@ class KeySelection(Keys):
     def words(self) -> str:
         return f"each key in {self.field} that enough units are in"
 
-    def check(self, unit: Unit, windows: TimeRange | None) -> None:
-        if unit.bounds.has_norm and unit.bounds.max_keys is None:
+    def check(self, privacy_unit: Unit, windows: TimeRange | None) -> None:
+        if privacy_unit.bounds.has_norm and privacy_unit.bounds.max_keys is None:
             raise ArgumentError(
                 "max_keys",
                 "must be given with $KeySelection, as in $norm_of_16_keys: for how many keys one unit votes",
                 "E305",
             )
-        if isinstance(unit, Record) and unit.signed:
+        if isinstance(privacy_unit, Record) and privacy_unit.signed:
             raise ArgumentError(
                 "signed",
                 "must not be set where $KeySelection chooses keys and $Record is protected: a deletion would vote "

@@ -30,11 +30,11 @@ from beam_dpsketch.exact.reading.selectors import Selector, Selectors
 from beam_dpsketch.exact.reading.unreadable import UNREADABLE
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import Bounds, PrivacyUnit
-from beam_dpsketch.privacy.side_counters import LostIn
+from beam_dpsketch.privacy.summary_counts import LostIn
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms, RowTerms
 
 _DIGEST_VERSION, _DIGEST_BYTES = 1, 32
-_CHECKED = ("privacy", "unit", "item", "weight", "keys", "windows", "time", "csv")
+_CHECKED = ("privacy", "privacy_unit", "item", "weight", "keys", "windows", "time", "csv")
 Noise = TypeVar("Noise")
 
 
@@ -43,9 +43,9 @@ class ReleaseSpec:
     """A release as declared by the arguments of a private transform, or by settings.
 
     Args:
-      count: the kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `GroupedCounts`.
+      count: the kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `ThresholdedCounts`.
       privacy: privacy loss of the release. Under a `Horizon`, the loss of all timeline rows together.
-      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
+      privacy_unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       item: the counted value: a field name, a callable, or `None` for the element itself.
       weight: whole number that a record counts, clamped to the unit's bounds. `None` is 1.
       keys: output keys with a release each. `None` for a single release.
@@ -62,7 +62,7 @@ class ReleaseSpec:
 
     count: Count
     privacy: PrivacySpec
-    unit: Unit
+    privacy_unit: Unit
     item: Selector = None
     weight: Selector = None
     keys: Keys | None = None
@@ -79,12 +79,12 @@ class ReleaseSpec:
         with AllAtOnce() as checks:
             if self.time is not None:
                 checks.do(self.time.check, self.time_range, self.horizon, len(self.public_keys or [None]))
-            checks.do(self.count.check, self.keys, self.unit, self.time_range)
+            checks.do(self.count.check, self.keys, self.privacy_unit, self.time_range)
             if self.weight is not None:
-                checks.do(check_max_weight, self.unit.bounds)
+                checks.do(check_max_weight, self.privacy_unit.bounds)
             if self.horizon is not None:
-                checks.do(check_over_time, self.unit, self.horizon.windows)
-        object.__setattr__(self, "unit", self.count.completed(self.unit, self.privacy, self.keys))
+                checks.do(check_over_time, self.privacy_unit, self.horizon.windows)
+        object.__setattr__(self, "privacy_unit", self.count.completed(self.privacy_unit, self.privacy, self.keys))
         terms = self._open_terms(in_windows=self.time_range is not None)
         object.__setattr__(self, "count", self.count.suited(terms, over_time=self.horizon is not None))
 
@@ -105,7 +105,7 @@ class ReleaseSpec:
     @functools.cached_property
     def sketch_input(self) -> SketchInput:
         """The sketch with its items and weights."""
-        return SketchInput(self.spec, self.count.limit(self.unit.bounds))
+        return SketchInput(self.spec, self.count.limit(self.privacy_unit.bounds))
 
     def summed(self, terms: ReleaseTerms, rows: WindowRows | None = None) -> SketchInput:
         """Create the input of the exact sums under these terms, with summary counts and timeline rows."""
@@ -128,7 +128,7 @@ class ReleaseSpec:
     @property
     def privacy_id(self) -> PrivacyId | None:
         """The bounded privacy id. `None` if single records are protected."""
-        return self.unit if isinstance(self.unit, PrivacyId) else None
+        return self.privacy_unit if isinstance(self.privacy_unit, PrivacyId) else None
 
     @property
     def public_keys(self) -> tuple[Any, ...] | None:
@@ -156,7 +156,9 @@ class ReleaseSpec:
         """Terms of the release before a pipeline's windows are known."""
         if self.horizon is None:
             return self.terms_of_each(in_windows=self.time_range is not None)
-        alone = getattr(self.unit, "max_windows", 0) and (self.unit.bounds.has_norm or not self.hides_keys_and_windows)
+        alone = getattr(self.privacy_unit, "max_windows", 0) and (
+            self.privacy_unit.bounds.has_norm or not self.hides_keys_and_windows
+        )
         return self.row_terms(is_bounded=not alone)  # key selection over a horizon requires bounded input
 
     def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
@@ -169,22 +171,22 @@ class ReleaseSpec:
 
     def _open_terms(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
         """Compute the terms for each window before the kind chooses the noise."""
-        selection = self._suited(self.count.select(self.keys, self.unit.bounds, self.privacy), not is_stream)
+        selection = self._suited(self.count.select(self.keys, self.privacy_unit.bounds, self.privacy), not is_stream)
         privacy = self.privacy if selection is None else self.privacy.losing(selection.delta)
-        privacy = privacy.without_side_counters() if self.count.by_item else privacy  # the counts use all of rho
+        privacy = privacy.without_summary_counts() if self.count.by_item else privacy  # the counts use all of rho
         return ReleaseTerms(
             privacy,
-            cast(Bounds, self.unit.bounds),  # the terms distinguish bounds chosen by the data
+            cast(Bounds, self.privacy_unit.bounds),  # the terms distinguish bounds chosen by the data
             selection=selection,
             output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,
             lost_in=self.tells_lost_in(one_window=not in_windows),
             total_cells=self.spec.total_cells,
-            **self.unit.promise(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream),
+            **self.privacy_unit.promise(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream),
         )
 
     def _suited(self, rule: Any, is_bounded: bool) -> Any:
         """Choose two rounds of votes if they are supported."""
-        adds = self.unit.bounds.has_norm or self.horizon is not None or self.count.keys_alone
+        adds = self.privacy_unit.bounds.has_norm or self.horizon is not None or self.count.keys_alone
         return rule and rule.suited(self.privacy.relation, rho_adds=adds, is_bounded=is_bounded)
 
     def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
@@ -198,7 +200,7 @@ class ReleaseSpec:
         """Compute the joint terms of all timeline rows. A norm covers all windows of bounded input, otherwise one."""
         assert self.horizon is not None
         terms = self.terms_of_each(in_windows=False, is_stream=not is_bounded)
-        bounds, cells, selection = given_over_time(self.unit.bounds), terms.output_cells, terms.selection
+        bounds, cells, selection = given_over_time(self.privacy_unit.bounds), terms.output_cells, terms.selection
         if bounds.has_norm and is_bounded and cells is not None:
             cells *= self.horizon.rows.windows
         if self.keys is not None and self.keys.chosen_by_data:
@@ -207,7 +209,9 @@ class ReleaseSpec:
         return RowTerms(
             terms.privacy,
             bounds,
-            unit=PrivacyUnit.RECORD_OVER_HORIZON if self.privacy_id is None else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
+            privacy_unit=PrivacyUnit.RECORD_OVER_HORIZON
+            if self.privacy_id is None
+            else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
             **{name: getattr(terms, name) for name in ("window_count", "first_windows", "total_cells")},
             output_cells=cells,
             disclosed=self.discloses(windows_are_public=True),
@@ -224,12 +228,12 @@ class ReleaseSpec:
         self,
         n: int | None = None,
         *,
-        wanted_error: Fraction | float = USUAL_WANTED_ERROR,
+        target_error: Fraction | float = USUAL_WANTED_ERROR,
         typical: tuple[float, float] | None = None,
         quantiles: Iterable[float] = USUAL_QUANTILES,
     ) -> Any:
         """Plan the expected accuracy. See `beam_dpsketch.plan`, whose n is per release and key."""
-        planned = self.resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
+        planned = self.resolved.plan(n, target_error=target_error, typical=typical, quantiles=quantiles)
         each = self.terms_of_each(in_windows=True)
         return planned if self.horizon is None else dataclasses.replace(planned, apart=self.count.decide(each))
 
@@ -262,7 +266,7 @@ class ReleaseSpec:
             privacy.currency: float(privacy.amount),
             **({} if self.terms.selection is None else {"delta": float(self.terms.delta)}),
             "relation": privacy.relation.name,
-            **{name: str(value) for name, value in self.unit.bounds.as_dict().items() if value is not None},
+            **{name: str(value) for name, value in self.privacy_unit.bounds.as_dict().items() if value is not None},
             **({} if self.time_range is None else {"windows": str(self.time_range)}),
             **({} if limit is None else limit.display_data()),
             **({} if horizon is None else {"windows": horizon.windows, "mechanism": horizon.mechanism}),
@@ -289,10 +293,10 @@ class ResolvedRelease:
         assert isinstance(self.calibrated, kind)
         return self.calibrated
 
-    def plan(self, n: int | None, *, wanted_error: Any, typical: Any, quantiles: Iterable[float]) -> Any:
+    def plan(self, n: int | None, *, target_error: Any, typical: Any, quantiles: Iterable[float]) -> Any:
         """Plan the expected accuracy under these terms."""
         keys, guess = len(self.declared.public_keys or ()) or None, Guess.of(typical, quantiles)
-        return self.declared.count.plan(self.calibrated, n, keys=keys, wanted_error=wanted_error, guess=guess)
+        return self.declared.count.plan(self.calibrated, n, keys=keys, target_error=target_error, guess=guess)
 
     def under(self, terms: ReleaseTerms) -> ResolvedRelease:
         """Apply the terms for the actual windows, and raise for terms that cannot work."""

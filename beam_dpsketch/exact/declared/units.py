@@ -38,7 +38,7 @@ class Record:
 
     def promise(self, *, in_windows: bool, overlapping: int, is_stream: bool) -> dict[str, Any]:
         """Fields of terms that depend on the unit. A record counts in all its windows."""
-        return {"unit": PrivacyUnit.RECORD, "window_count": overlapping, "overlapping": overlapping}
+        return {"privacy_unit": PrivacyUnit.RECORD, "window_count": overlapping, "overlapping": overlapping}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +105,9 @@ class PrivacyId:
         in its first windows. Norms have `max_windows` on streams only.
         """
         if in_windows and self.max_windows is None and not self.has_norm:
-            return {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW, "overlapping": overlapping}
+            return {"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW, "overlapping": overlapping}
         return {
-            "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.period_micros else PrivacyUnit.PRIVACY_ID,
+            "privacy_unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.period_micros else PrivacyUnit.PRIVACY_ID,
             "window_count": self.max_windows or 1,
             "first_windows": self.max_windows is not None and (is_stream or self.has_norm),
             "overlapping": overlapping,
@@ -118,13 +118,13 @@ class PrivacyId:
 Unit: TypeAlias = "Record | PrivacyId"
 
 
-def check_unit_type(unit: Any) -> None:
-    """Check the type of `unit`."""
-    if not isinstance(unit, (Record, PrivacyId)):
+def check_unit_type(privacy_unit: Any) -> None:
+    """Check the type of `privacy_unit`."""
+    if not isinstance(privacy_unit, (Record, PrivacyId)):
         raise ArgumentTypeError(
-            "unit",
+            "privacy_unit",
             'must be PrivacyId("field", NormBound(...)), which protects all records of a person, or $Record, '
-            f"which protects only single records; got {type(unit).__name__}",
+            f"which protects only single records; got {type(privacy_unit).__name__}",
             "E201",
         )
 
@@ -151,18 +151,18 @@ def check_max_weight(bounds: ContributionLimit) -> None:
         )
 
 
-def check_max_keys(unit: Unit, *, is_keyed: bool) -> None:
+def check_max_keys(privacy_unit: Unit, *, is_keyed: bool) -> None:
     """Raise if record bounds lack `max_keys` with keys, or have it without keys."""
-    if not isinstance(unit, PrivacyId) or unit.has_norm:
+    if not isinstance(privacy_unit, PrivacyId) or privacy_unit.has_norm:
         return
-    if is_keyed and unit.bounds.max_keys is None:
+    if is_keyed and privacy_unit.bounds.max_keys is None:
         raise ArgumentError(
             "max_keys",
             "must be given with keys, as in $records_of_2_keys: in how many keys one privacy id counts. What it has "
             "in others is dropped, and noise grows with max_keys",
             "E305",
         )
-    if not is_keyed and unit.bounds.max_keys is not None:
+    if not is_keyed and privacy_unit.bounds.max_keys is not None:
         raise ArgumentError("max_keys", "must be left out without keys, because there is one release", "E217")
 
 
@@ -172,16 +172,16 @@ def given_over_time(bounds: ContributionLimit) -> Bounds:
     return bounds.given(ArgumentError("bounds", words, "E218"))
 
 
-def check_over_time(unit: Unit, windows: int) -> None:
+def check_over_time(privacy_unit: Unit, windows: int) -> None:
     """Raise for a unit that cannot be bounded over a horizon with this many windows."""
-    given_over_time(unit.bounds)
-    if not isinstance(unit, PrivacyId):
+    given_over_time(privacy_unit.bounds)
+    if not isinstance(privacy_unit, PrivacyId):
         return
-    if unit.period is not None:
+    if privacy_unit.period is not None:
         raise ArgumentError(
             "period", "must be left out in continual release: a privacy id is bounded over the whole horizon", "E222"
         )
-    if not unit.has_norm and unit.max_windows is None:
+    if not privacy_unit.has_norm and privacy_unit.max_windows is None:
         raise ArgumentError(
             "max_windows",
             "must be given with $RecordBounds in continual release, as in $person_in_30_windows: in how many "

@@ -17,7 +17,7 @@ from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.units import PrivacyId
 from beam_dpsketch.exact.domains.timestamps import MILLISECOND
 from beam_dpsketch.exact.horizon import Horizon, WindowRows
-from beam_dpsketch.privacy.side_counters import Uncounted
+from beam_dpsketch.privacy.summary_counts import Uncounted
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.words import length_of_time
 

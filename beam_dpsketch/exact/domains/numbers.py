@@ -139,65 +139,65 @@ class RealDomain(Domain):
 @named("FloatDomain")
 @dataclasses.dataclass(frozen=True)
 class FloatDomain(RealDomain):
-    """Even grid low, low + resolution, ... with at most 2**53 points. Each number is moved to the nearest point.
+    """Even grid low, low + step, ... with at most 2**53 points. Each number is moved to the nearest point.
 
-    The last point is nearest to high, and may be up to half the resolution above or below it. Infinities are clamped
+    The last point is nearest to high, and may be up to half the step above or below it. Infinities are clamped
     like other numbers outside. NaN is unusable.
 
     Args:
       low: the smallest value.
       high: the largest value.
-      resolution: the distance between two values, as 0.01.
+      step: the distance between two values, as 0.01.
 
-    >>> domain = FloatDomain(0.0, 1.0, resolution=0.25)
+    >>> domain = FloatDomain(0.0, 1.0, step=0.25)
     >>> domain.values(domain.index([0.3, 7.0, float("nan")])[0])
     [0.25, 1.0, 0.0]
     """
 
     low: float
     high: float
-    resolution: float
+    step: float
     type_name = "float"
     number = 2
 
     def __post_init__(self) -> None:
-        _validate.positive_finite(resolution=self.resolution)
-        for name in ("low", "high", "resolution"):
+        _validate.positive_finite(step=self.step)
+        for name in ("low", "high", "step"):
             object.__setattr__(self, name, _validate.real(**{name: getattr(self, name)}))
         if not math.isfinite(self.low) or not math.isfinite(self.high) or not self.low < self.high:
             raise ArgumentError(
                 "", f"low and high must be finite and low less than high, got {self.low} and {self.high}", "E501"
             )
-        if not (self.high - self.low) / self.resolution < 2**53 - 1:
-            raise ArgumentError("resolution", "must leave at most 2**53 grid points between low and high", "E502")
-        if not math.isfinite(self.low + (self.size - 1) * self.resolution):
-            raise ArgumentError("resolution", "must be smaller: the grid point nearest to high is no float", "E502")
+        if not (self.high - self.low) / self.step < 2**53 - 1:
+            raise ArgumentError("step", "must leave at most 2**53 grid points between low and high", "E502")
+        if not math.isfinite(self.low + (self.size - 1) * self.step):
+            raise ArgumentError("step", "must be smaller: the grid point nearest to high is no float", "E502")
 
     @property
     def size(self) -> int:
-        return round((self.high - self.low) / self.resolution) + 1
+        return round((self.high - self.low) / self.step) + 1
 
     def place(self, numbers: np.ndarray) -> np.ndarray:
-        return np.rint((numbers - self.low) / self.resolution).astype(np.uint64)
+        return np.rint((numbers - self.low) / self.step).astype(np.uint64)
 
     def describe(self) -> str:
-        return f"numbers {self.low:g} to {self.high:g} in steps of {self.resolution:g}"
+        return f"numbers {self.low:g} to {self.high:g} in steps of {self.step:g}"
 
     def values(self, indices: np.ndarray) -> list[float]:
-        values = self.low + indices.astype(np.float64) * self.resolution
+        values = self.low + indices.astype(np.float64) * self.step
         if self._decimals <= _MAX_DECIMALS:
             values = np.round(values, self._decimals)
         return values.tolist()
 
     def reading(self) -> dict[str, Any]:
         decimals = self._decimals if self._decimals <= _MAX_DECIMALS else None
-        settings = {"low": self.low, "high": self.high, "resolution": self.resolution}
+        settings = {"low": self.low, "high": self.high, "step": self.step}
         return {**super().reading(), **settings, "decimals": decimals}
 
     @functools.cached_property
     def _decimals(self) -> int:
         """Number of decimals in written values: 598 steps of 0.1 are 59.8, not 59.800000000000004."""
-        exponents = (decimal.Decimal(repr(number)).as_tuple().exponent for number in (self.low, self.resolution))
+        exponents = (decimal.Decimal(repr(number)).as_tuple().exponent for number in (self.low, self.step))
         return max(0, *(-int(exponent) for exponent in exponents))
 
 
@@ -222,48 +222,48 @@ _MORE_DIGITS = 2  # additional digits: rounding moves a value by at most a hundr
 @named("LogDomain")
 @dataclasses.dataclass(frozen=True)
 class LogDomain(RealDomain):
-    """Grid from low to high in which each value exceeds the previous one by about the fraction `relative`.
+    """Grid from low to high in which each value exceeds the previous one by about the fraction `relative_step`.
 
-    Each number is moved to the nearest value, by at most about half of `relative` times itself. This needs far fewer
-    values than an even grid: 2,316 from 1 to 10^10 at 1 %. Values are rounded to few digits, and the last step may be
-    smaller. Numbers outside are clamped: 0 and less count as low. Infinities are clamped too. NaN is unusable.
+    Each number is moved to the nearest value, by at most about half of `relative_step` times itself. This needs far
+    fewer values than an even grid: 2,316 from 1 to 10^10 at 1 %. Values are rounded to few digits, and the last step
+    may be smaller. Numbers outside are clamped: 0 and less count as low. Infinities are clamped too. NaN is unusable.
 
     Args:
       low: the smallest value, above 0.
       high: the largest value.
-      relative: relative step between two values, 1e-12 to 1. At most 2**20 values.
+      relative_step: relative step between two values, 1e-12 to 1. At most 2**20 values.
 
-    >>> domain = LogDomain(1, 1000, relative=0.1)
+    >>> domain = LogDomain(1, 1000, relative_step=0.1)
     >>> domain.size, domain.values(domain.index([0, 1.04, 52.0, 1e9])[0])
     (74, [1.0, 1.0, 49.79, 1000.0])
     """
 
     low: float
     high: float
-    relative: float = 0.01
+    relative_step: float = 0.01
     type_name = "log"
     number = 6
     is_logarithmic = True
 
     def __post_init__(self) -> None:
-        for name in ("low", "high", "relative"):
+        for name in ("low", "high", "relative_step"):
             _validate.positive_finite(**{name: getattr(self, name)})
             object.__setattr__(self, name, float(getattr(self, name)))
             _validate.positive_finite(**{name: getattr(self, name)})  # a positive fraction may underflow as a float
         if not self.low < self.high:
             raise ArgumentError("high", f"must be above low, got {self.low:g} and {self.high:g}", "E501")
-        if not _FINEST <= self.relative <= 1 or self._steps > _MOST - 2:
+        if not _FINEST <= self.relative_step <= 1 or self._steps > _MOST - 2:
             raise ArgumentError(
-                "relative",
+                "relative_step",
                 f"must be from {_FINEST:g} to 1, and leave at most 2**20 values between low and high; got "
-                f"{self.relative:g}",
+                f"{self.relative_step:g}",
                 "E502",
             )
 
     @property
     def _steps(self) -> float:
         """Approximate number of steps. high / low may overflow a float."""
-        return (math.log(self.high) - math.log(self.low)) / math.log1p(self.relative)
+        return (math.log(self.high) - math.log(self.low)) / math.log1p(self.relative_step)
 
     @property
     def size(self) -> int:
@@ -271,7 +271,7 @@ class LogDomain(RealDomain):
 
     @property
     def _grid(self) -> np.ndarray:
-        return _grid(self.low, self.high, self.relative)
+        return _grid(self.low, self.high, self.relative_step)
 
     def place(self, numbers: np.ndarray) -> np.ndarray:
         grid = self._grid
@@ -283,13 +283,13 @@ class LogDomain(RealDomain):
         return self._grid[indices.astype(np.int64)].tolist()
 
     def reading(self) -> dict[str, Any]:
-        ratio, digits, exact, shift = _exactly(self.low, self.relative)
+        ratio, digits, exact, shift = _exactly(self.low, self.relative_step)
         ends = {"low": self.low, "high": self.high, "digits": digits, "shift": shift}
         step = {"exact": str(exact), "numerator": str(ratio.numerator), "denominator": str(ratio.denominator)}
         return {**super().reading(), **ends, **step}
 
     def describe(self) -> str:
-        return f"numbers {self.low:g} to {self.high:g} in steps of {100 * self.relative:g} %"
+        return f"numbers {self.low:g} to {self.high:g} in steps of {100 * self.relative_step:g} %"
 
 
 @functools.lru_cache(maxsize=16)

@@ -42,7 +42,7 @@ _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 @named("TimestampDomain")
 @dataclasses.dataclass(frozen=True)
 class TimestampDomain(Domain):
-    """Grid start, start + resolution, ... up to end. Each time is moved to the grid point at or before it.
+    """Grid start, start + step, ... up to end. Each time is moved to the grid point at or before it.
 
     Reads `datetime` (without a time zone: UTC), Beam's `Timestamp`, numpy `datetime64`, Arrow timestamps, dates
     (midnight in UTC) and text in ISO 8601, as "2024-01-31T08:30:00Z". Answers with `datetime` in UTC.
@@ -50,7 +50,7 @@ class TimestampDomain(Domain):
     Args:
       start: the first time. A `datetime` without a time zone is in UTC.
       end: the last time.
-      resolution: the distance between two times.
+      step: the distance between two times.
 
     >>> day = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
     >>> day.values(day.index([datetime.datetime(2024, 1, 1, 8, 30, 0, 5)])[0])
@@ -59,7 +59,7 @@ class TimestampDomain(Domain):
 
     start: datetime.datetime
     end: datetime.datetime
-    resolution: datetime.timedelta = datetime.timedelta(seconds=1)
+    step: datetime.timedelta = datetime.timedelta(seconds=1)
     type_name = "timestamp"
     number = 3
     doubt = "check the range, the year and the unit (s or ms)"
@@ -73,14 +73,14 @@ class TimestampDomain(Domain):
             if not isinstance(getattr(self, name), datetime.datetime):
                 raise ArgumentTypeError(name, f"must be a datetime, got {type(getattr(self, name)).__name__}", "E428")
             object.__setattr__(self, name, _to_utc(getattr(self, name)))
-        if not isinstance(self.resolution, datetime.timedelta) or not self.resolution > datetime.timedelta(0):
-            raise ArgumentError("resolution", "must be a length of time above 0, as $one_day", "E502")
+        if not isinstance(self.step, datetime.timedelta) or not self.step > datetime.timedelta(0):
+            raise ArgumentError("step", "must be a length of time above 0, as $one_day", "E502")
         if not self.start < self.end:
             raise ArgumentError("end", "must be after start", "E425")
 
     @property
     def size(self) -> int:
-        return (self.end - self.start) // self.resolution + 1
+        return (self.end - self.start) // self.step + 1
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         low, high = _micros(self.start), _micros(self.end)
@@ -94,7 +94,7 @@ class TimestampDomain(Domain):
         else:
             values = [*map(micros_in_data, values.to_pylist() if isinstance(values, pa.Array) else values)]
         micros, usable = index_numbers(values, low, high)
-        return micros // np.uint64(self.resolution // _MICROSECOND), usable
+        return micros // np.uint64(self.step // _MICROSECOND), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
         return is_time_type(kind)
@@ -106,13 +106,13 @@ class TimestampDomain(Domain):
         return parse_time(text)
 
     def describe(self) -> str:
-        return f"times {to_iso(self.start)} to {to_iso(self.end)} in steps of {self.resolution}"
+        return f"times {to_iso(self.start)} to {to_iso(self.end)} in steps of {self.step}"
 
     def values(self, indices: np.ndarray) -> list[datetime.datetime]:
-        return [self.start + position * self.resolution for position in indices.tolist()]
+        return [self.start + position * self.step for position in indices.tolist()]
 
     def reading(self) -> dict[str, Any]:
-        times = {"start": _micros(self.start), "end": _micros(self.end), "resolution": self.resolution // _MICROSECOND}
+        times = {"start": _micros(self.start), "end": _micros(self.end), "step": self.step // _MICROSECOND}
         return {**super().reading(), **{name: str(micros) for name, micros in times.items()}}
 
 

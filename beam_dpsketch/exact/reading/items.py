@@ -23,8 +23,8 @@ from beam_dpsketch.exact.sketches import RawSketch, raw_type
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import BINS, LOST, RECORDS, UNITS, WEIGHT, LostCounter, SideCounter
-from beam_dpsketch.privacy.side_counters import histogram as lost_histogram
+from beam_dpsketch.privacy.summary_counts import BINS, LOST, RECORDS, UNITS, WEIGHT, LostCounter, SummaryCount
+from beam_dpsketch.privacy.summary_counts import histogram as lost_histogram
 
 VOTES, VOTERS = "votes", "voters"
 SECOND, NOISY = "second", "noisy"
@@ -59,7 +59,7 @@ class SketchInput:
 
     spec: Any
     bounds: ContributionLimit
-    counters: tuple[SideCounter, ...] = ()
+    counters: tuple[SummaryCount, ...] = ()
     selection: SelectionRule | None = None
     over_time: WindowRows | None = None
     lost: LostCounter | None = None
@@ -73,7 +73,7 @@ class SketchInput:
 
     @property
     def side_names(self) -> tuple[str, ...]:
-        """Names of the summary counts without clipping loss: side counters, then vote columns."""
+        """Names of the summary counts without clipping loss: summary counts, then vote columns."""
         return (*(counter.name for counter in self.counters), *self.vote_names)
 
     @property
@@ -99,7 +99,7 @@ class SketchInput:
 
     @property
     def side_size(self) -> int:
-        """Length of the summary counts: side counters, clipping histogram and vote columns."""
+        """Length of the summary counts: summary counts, clipping histogram and vote columns."""
         return len(self.side_names) + self.own_bins
 
     def votes_of(self, side: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ class SketchInput:
         return self._columns(side, self.vote_names)
 
     def released_of(self, side: np.ndarray) -> np.ndarray:
-        """Select the summary counts in each release: its side counters and its clipping histogram."""
+        """Select the summary counts in each release: its summary counts and its clipping histogram."""
         return self._columns(side, [name for name in self.side_columns if name not in self.vote_names])
 
     def _columns(self, side: np.ndarray, names: Sequence[str]) -> np.ndarray:
@@ -242,7 +242,7 @@ def _readable(spec: Any) -> Readable:
         functools.partial(_find, domain),
         None if domain.column_type == TEXT else domain.column_type,
         is_partial=not domain.reads_all,
-        instead=", or take FloatDomain(low, high, resolution)" if domain.plain_type is int else "",
+        instead=", or take FloatDomain(low, high, step)" if domain.plain_type is int else "",
         domain=domain,
     )
 

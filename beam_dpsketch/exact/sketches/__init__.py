@@ -25,6 +25,8 @@ def raw_type(spec: Any) -> type[RawSketch]:
     kind = RAW_KINDS.get(getattr(spec, "kind", ""))
     if kind is None or type(spec) is not kind.spec_type:
         raise ArgumentTypeError(
-            "spec", f"must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got {type(spec).__name__}", "E503"
+            "spec",
+            f"must be a SketchSpec, ListedItems, FactorizationSpec or TreeSpec, got {type(spec).__name__}",
+            "E503",
         )
     return kind

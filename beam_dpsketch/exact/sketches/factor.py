@@ -31,7 +31,7 @@ USUAL_SIZE = 1 << 17
 
 @named("FactorSpec")
 @dataclasses.dataclass(frozen=True)
-class FactorSpec(Spec):
+class FactorizationSpec(Spec):
     """Layout of quantiles over a domain small enough for a histogram: ranks by square-root factorization.
 
     At equal bounds its ranks have a fifth to a third less noise than in a `TreeSpec` with exact levels, and a record
@@ -92,19 +92,19 @@ class FactorHistogram(Histogram):
     """Raw histogram of domain values.
 
     >>> from beam_dpsketch import IntegerDomain
-    >>> FactorHistogram(FactorSpec(IntegerDomain(0, 4))).accumulate([1, 1, 3, 99]).counters.tolist()
+    >>> FactorHistogram(FactorizationSpec(IntegerDomain(0, 4))).accumulate([1, 1, 3, 99]).counters.tolist()
     [0, 2, 0, 1, 1]
     """
 
     name = "factor"
-    spec_type = FactorSpec
+    spec_type = FactorizationSpec
 
     @classmethod
-    def usable_keys(cls, spec: FactorSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    def usable_keys(cls, spec: FactorizationSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return spec.domain.index(items)
 
     @classmethod
-    def tables(cls, spec: FactorSpec) -> tuple[Table, ...]:
+    def tables(cls, spec: FactorizationSpec) -> tuple[Table, ...]:
         factor = spec.factor
         return (Table(1, False, Fraction(1), factor.squared_length, factor.dropped_bits),)
 

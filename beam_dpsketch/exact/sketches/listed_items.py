@@ -189,7 +189,7 @@ def find_all(spec: ListedItems, items: Any) -> np.ndarray:
 
 @named("GroupedItems")
 @dataclasses.dataclass(frozen=True, repr=False)
-class GroupedItems(Spec):
+class ThresholdedItems(Spec):
     """A domain, and its released items.
 
     Args:
@@ -212,7 +212,7 @@ class GroupedItems(Spec):
             raise ArgumentError("items", "must be valid text of different spelling", "E509")
 
     @classmethod
-    def of(cls, domain: Domain | BytesDomain, short_keys: Iterable[bytes], left_out: int = 0) -> GroupedItems:
+    def of(cls, domain: Domain | BytesDomain, short_keys: Iterable[bytes], left_out: int = 0) -> ThresholdedItems:
         return cls(domain, join_parts(short_keys), left_out)
 
     @property
@@ -249,27 +249,27 @@ class GroupedItems(Spec):
         return np.array([self.places.get(key, -1) for key in short_keys(keys.tolist())], dtype=np.int64)
 
     def __repr__(self) -> str:
-        return f"GroupedItems({self.domain}, {self.cells} items)"
+        return f"ThresholdedItems({self.domain}, {self.cells} items)"
 
 
 class GroupedHistogram(RawSketch):
     """Reads and counts items that have separate counts. It has no instances, because Beam stores the counts."""
 
     name = "groups"
-    spec_type = GroupedItems
+    spec_type = ThresholdedItems
 
     @classmethod
-    def usable_keys(cls, spec: GroupedItems, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    def usable_keys(cls, spec: ThresholdedItems, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return spec.domain.index(items)
 
     @classmethod
-    def key_type(cls, spec: GroupedItems) -> np.dtype[Any]:
+    def key_type(cls, spec: ThresholdedItems) -> np.dtype[Any]:
         return spec.domain.key_type
 
     @classmethod
-    def tables(cls, spec: GroupedItems) -> tuple[Table, ...]:
+    def tables(cls, spec: ThresholdedItems) -> tuple[Table, ...]:
         return (Table(1, False, Fraction(1)),)
 
     @classmethod
-    def cells_of(cls, spec: GroupedItems, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    def cells_of(cls, spec: ThresholdedItems, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         yield 0, np.zeros(len(keys), dtype=np.int64)

@@ -17,7 +17,7 @@ from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.domains.base import Domain
 from beam_dpsketch.exact.hashing import fingerprints
-from beam_dpsketch.privacy.side_counters import Uncounted
+from beam_dpsketch.privacy.summary_counts import Uncounted
 
 FLAT_KINDS = ("count_sketch", "count_min")
 MAX_DEPTH = 64

@@ -189,7 +189,9 @@ class TreeSpec(Spec):
             raise ArgumentError("", "the shares of the levels must sum to 1", "E507")
         if any(level.sketch == "factor" for level in (self.levels if len(self.levels) == 1 else self.levels[1:])):
             raise ArgumentError(
-                "", "only the coarsest of several levels may be a factor; a FactorSpec has no other levels", "E507"
+                "",
+                "only the coarsest of several levels may be a factor; a FactorizationSpec has no other levels",
+                "E507",
             )
         if self.has_factor and self.levels[0].width > MAX_FACTOR_SIZE:
             raise ArgumentError(

@@ -111,7 +111,7 @@ class KeyedSums:
 
     @property
     def released_side(self) -> np.ndarray:
-        """Summary counts in the release of each key, int64: the side counters, then the clipping histogram."""
+        """Summary counts in the release of each key, int64: the summary counts, then the clipping histogram."""
         return self.sketch_input.released_of(self.side)
 
     @property

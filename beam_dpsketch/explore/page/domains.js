@@ -203,7 +203,7 @@ const DOMAINS = {
   },
 
   float: (reading) => {
-    const { low, high, resolution, decimals } = reading;
+    const { low, high, step, decimals } = reading;
     const read = orRefuse(readReal, reading);
     const unit = 10 ** (decimals || 0);
     /** @param {bigint} position */
@@ -213,7 +213,7 @@ const DOMAINS = {
     };
     return {
       isNumeric: true,
-      parse: (text) => BigInt(roundHalfEven((clamp(read(text), low, high) - low) / resolution)),
+      parse: (text) => BigInt(roundHalfEven((clamp(read(text), low, high) - low) / step)),
       show: (position) => showReal(value(position)),
       axis: value,
     };
@@ -245,9 +245,9 @@ const DOMAINS = {
     const read = orRefuse(readTime, reading);
     return {
       isNumeric: false,
-      parse: (text) => (clamp(read(text), start, end) - start) / resolution,
-      show: (position) => showTime(start + position * resolution),
-      axis: (position) => Number(start + position * resolution) / 1000,
+      parse: (text) => (clamp(read(text), start, end) - start) / step,
+      show: (position) => showTime(start + position * step),
+      axis: (position) => Number(start + position * step) / 1000,
     };
   },
 };

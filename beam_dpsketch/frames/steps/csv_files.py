@@ -55,7 +55,7 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
     for argument, values in {**listed, "keys.public": declared.public_keys or ("",)}.items():
         if {*map(type, values)} not in ({int}, {str}):
             words = "CSV holds text or whole numbers: list values of one of these types, or use Parquet"
-            raise ConfigError("keys.public" if argument == "keys.public" else "items", words)
+            raise ConfigError("keys.public" if argument == "keys.public" else "listed_items", words)
     return pa.schema([(field, TEXT) for field in dict.fromkeys(columns.values())])
 
 

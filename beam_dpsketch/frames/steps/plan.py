@@ -15,7 +15,7 @@ from beam_dpsketch.exact.reading.columns import TIMES, batch_column
 from beam_dpsketch.exact.reading.unreadable import Tally
 from beam_dpsketch.frames.steps.tables import TableParts, open_table
 
-_PATHS = {"privacy_id": "unit.privacy_id", "key": "keys.field", "time": "time.field"}
+_PATHS = {"privacy_id": "privacy_unit.privacy_id", "key": "keys.field", "time": "time.field"}
 
 
 def path_of(argument: str) -> str:
@@ -39,13 +39,13 @@ def plan_release(
     declared: ReleaseSpec,
     n: int | None = None,
     *,
-    wanted_error: Fraction | float = USUAL_WANTED_ERROR,
+    target_error: Fraction | float = USUAL_WANTED_ERROR,
     typical: tuple[float, float] | None = None,
     quantiles: Iterable[float] = USUAL_QUANTILES,
 ) -> Any:
     """Plan like `ReleaseSpec.plan`. For a table with declared times, plan all windows covered by one bound."""
     resolved = declared.resolved if declared.time is None else resolve(declared)[0]
-    return resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
+    return resolved.plan(n, target_error=target_error, typical=typical, quantiles=quantiles)
 
 
 def open_checked(table: Any, declared: ReleaseSpec) -> TableParts:
@@ -91,7 +91,7 @@ def _refuse_windows(declared: ReleaseSpec) -> None:
     if declared.time is not None:
         return
     given: dict[str, Any] = {"windows": declared.time_range, "horizon": declared.horizon}
-    given |= {f"unit.{name}": getattr(declared.unit, name, None) for name in ("max_windows", "period")}
+    given |= {f"privacy_unit.{name}": getattr(declared.privacy_unit, name, None) for name in ("max_windows", "period")}
     for path, value in given.items():
         if value is not None:
             raise ConfigError(

@@ -34,7 +34,7 @@ from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_WANTED_ERR
 from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import raw_type
-from beam_dpsketch.exact.sketches.factor import USUAL_SIZE, FactorSpec
+from beam_dpsketch.exact.sketches.factor import USUAL_SIZE, FactorizationSpec
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.exact.sketches.trees import BYTES_PER_COUNTER, TreeSpec
@@ -49,7 +49,7 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
-RankedLayout: TypeAlias = "TreeSpec | FactorSpec"
+RankedLayout: TypeAlias = "TreeSpec | FactorizationSpec"
 _MOST_BELOW_FACTOR = 1 << 32
 """In wider domains all values may be in a single top block, in which a factorization cannot separate them."""
 _MOST_EVEN, _MOST_WEIGHT = 1 << 12, 1000
@@ -61,13 +61,13 @@ Purpose: TypeAlias = Literal["ranks", "ranges", "values"]
 
 @_validate.explained
 def plan(
-    spec: SketchSpec | ListedItems | FactorSpec | TreeSpec | Domain,
+    spec: SketchSpec | ListedItems | FactorizationSpec | TreeSpec | Domain,
     terms: ReleaseTerms,
     n: int | None = None,
     *,
     keys: int | None = None,
     search: bool = False,
-    wanted_error: Fraction | float = USUAL_WANTED_ERROR,
+    target_error: Fraction | float = USUAL_WANTED_ERROR,
     typical: tuple[float, float] | None = None,
     quantiles: Iterable[float] = USUAL_QUANTILES,
 ) -> Plan:
@@ -79,7 +79,7 @@ def plan(
       n: approximate records (or weight) per release. `None` omits predictions that depend on it.
       keys: how many output keys there are.
       search: whether the release lists the most frequent values.
-      wanted_error: an error as a share of the total weight per release, between 0 and 1, for which the plan reports how
+      target_error: an error as a share of the total weight per release, between 0 and 1, for which the plan reports how
         many people are necessary. For an item with a tenth of the weight, 0.005 is 5 % of the item.
       typical: for quantiles of numbers, the approximate median and 99 % point. With n, the plan then reports errors in
         values.
@@ -87,7 +87,7 @@ def plan(
 
     >>> from beam_dpsketch import IntegerDomain, PrivacySpec, REPLACE_ONE
     >>> from beam_dpsketch.privacy.terms import ReleaseTerms
-    >>> terms = ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE, side_counters=None))
+    >>> terms = ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE, summary_counts=None))
     >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
     4.32
     """
@@ -96,7 +96,7 @@ def plan(
     terms = dataclasses.replace(terms, total_cells=layout.total_cells)
     calibration = Calibration.of(layout, decided(layout, terms))
     guess = Guess.of(typical, quantiles)
-    return plan_sketch(calibration, n, keys=keys, search=search, wanted_error=wanted_error, guess=guess)
+    return plan_sketch(calibration, n, keys=keys, search=search, target_error=target_error, guess=guess)
 
 
 def layout_of(
@@ -115,7 +115,7 @@ def layout_of(
       terms: the release terms, possibly without a noise distribution. `None` means Gaussian noise.
     """
     _validate.one_of(get_args(Purpose), optimize_for=optimize_for)
-    if isinstance(domain, (TreeSpec, FactorSpec)):
+    if isinstance(domain, (TreeSpec, FactorizationSpec)):
         return domain
     _validate.instance(Domain, domain=domain)
     layouts = _layouts(domain, optimize_for).values()
@@ -162,7 +162,7 @@ def _over_histogram(layout: RankedLayout, histogram: TreeSpec, terms: Any, *, se
 
 def with_factor(domain: Domain) -> RankedLayout:
     """Build the rank layout with a square-root factorization: over all values if possible, otherwise above a tree."""
-    return FactorSpec(domain) if domain.size <= MAX_FACTOR_SIZE else TreeSpec.for_ranks(domain)
+    return FactorizationSpec(domain) if domain.size <= MAX_FACTOR_SIZE else TreeSpec.for_ranks(domain)
 
 
 def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
@@ -170,7 +170,7 @@ def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
     if over_time:
         return "because rows over time have no room for a factor"
     if bounds.has_norm and bounds.least.total_weight is None:
-        return "because a norm of order 2 does not bound the rows of a factor"
+        return "because an L2 norm does not bound the rows of a factor"
     if bounds.least.squared_length > _MOST_WEIGHT**2:
         return "because a factor has no room for such weights"
     return ""
@@ -229,7 +229,7 @@ def even_records(layout: RankedLayout, max_norm: Fraction) -> int:
 def _layouts(domain: Domain, optimize_for: Purpose) -> dict[str, RankedLayout]:
     found: dict[str, RankedLayout] = {}
     if domain.size <= USUAL_SIZE:
-        found["a square-root factor"] = FactorSpec(domain)
+        found["a square-root factor"] = FactorizationSpec(domain)
     found["a plain tree"] = TreeSpec.for_memory(domain)
     if USUAL_SIZE < domain.size <= _MOST_BELOW_FACTOR and optimize_for != "values":
         found["a tree below a square-root factor"] = TreeSpec.for_ranks(domain)
@@ -245,7 +245,7 @@ def _predicted(layout: RankedLayout, optimize_for: Purpose) -> float:
     noises = [Fraction(table.cells_per_item) / table.share for table in tables]
     if optimize_for != "values":
         return noise_rank_deviation(layout, noises)
-    if isinstance(layout, FactorSpec):
+    if isinstance(layout, FactorizationSpec):
         return factor_value_deviation(layout, noises)
     spread, above = 0.0, 0.0
     for level, noise in zip(layout.levels, noises, strict=True):
@@ -257,13 +257,14 @@ def _predicted(layout: RankedLayout, optimize_for: Purpose) -> float:
 def _usual(counted: Any, terms: ReleaseTerms, *, search: bool) -> Any:
     """Select the default layout for a domain, or keep a spec. Reject anything else."""
     if not hasattr(counted, "domain") or (counted.domain is counted and not counted.is_ordered):
-        known = "a SketchSpec, ListedItems, FactorSpec, TreeSpec or a Domain; a ReleaseSpec of GroupedCounts plans text"
-        raise ArgumentTypeError("spec", f"must be {known}; got {type(counted).__name__}", "E503")
+        known = "a SketchSpec, ListedItems, FactorizationSpec, TreeSpec or a Domain"
+        words = f"must be {known}; a ReleaseSpec of ThresholdedCounts plans text; got {type(counted).__name__}"
+        raise ArgumentTypeError("spec", words, "E503")
     if counted.domain is not counted:
         return counted
     if search:
         return search_layout(counted)
-    over_time = terms.unit.over_horizon
+    over_time = terms.privacy_unit.over_horizon
     return layout_of(
         counted, needs_tree=bool(why_tree(terms.bounds, over_time=over_time)), terms=None if over_time else terms
     )

@@ -51,9 +51,9 @@ class Metric:
 class Metrics(Count):
     """Several metrics over the same records, in one release.
 
-    Records are clipped once, and keys selected once, for all metrics together. Under a `NormBound` with order 2, a
+    Records are clipped once, and keys selected once, for all metrics together. Under a `NormBound` with L2, a
     unit's squared length is its squared length in each metric times the metric's share of rho, summed over metrics, and
-    each metric has its own scaling factor. With order 1, a single factor scales all metrics. A record whose item is
+    each metric has its own scaling factor. With L1, a single factor scales all metrics. A record whose item is
     null in one metric counts for the others.
 
     Args:
@@ -88,10 +88,10 @@ class Metrics(Count):
         found = self.spec.split(items.keys)
         return {part.name: items._replace(keys=keys[has], weights=items.weights[has]) for part, keys, has in found}
 
-    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
-        refuse_item_limit(unit, "metrics: an item would be all their fields together")
+    def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
+        refuse_item_limit(privacy_unit, "metrics: an item would be all their fields together")
         for metric in self.metrics.values():
-            metric.count.check(keys, unit, windows)
+            metric.count.check(keys, privacy_unit, windows)
 
     def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Metrics:
         if terms.privacy.noise is None:  # metrics share a noise distribution, chosen after the layouts
@@ -127,7 +127,7 @@ class Metrics(Count):
         return {f"metrics.{part.name}": f"{part.spec.kind}, {part.share} of rho" for part in self.spec.parts}
 
     def plan(
-        self, calibrated: Calibration, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
+        self, calibrated: Calibration, n: int | None, *, keys: int | None, target_error: Any, guess: Guess | None = None
     ) -> Plan:
         refuse_guess(guess)
         check_size(n, calibrated.terms)
@@ -138,7 +138,7 @@ class Metrics(Count):
             n=n,
             keys=keys,
             sigma_squared=calibrated.per_table,
-            foolish=terms.foolish(),
+            warnings=terms.warnings(),
             about=(Line(f"metrics: {names}, of the same records.", fields={"kind": "metrics", "keys": keys}),),
             noisy=f"each counter{under_norm(terms)}; {paid_in_words(terms)} for all",
             expected=(_expected(calibrated, self.errors(terms.under(1), calibrated.per_table)),),
@@ -155,4 +155,4 @@ def _expected(calibrated: Calibration, errors: dict[str, tuple[str, float]]) -> 
         fields[name] = {"share": float(part.share), "measure": measure, "error": error}
         words = f"{measure} of about {in_digits(error)} from the noise alone{under_norm(terms)}"
         lines.append(f"{part.name}: {part.share} of that; {words}.")
-    return Line("" if terms.unit.over_horizon else "\n".join(lines), "errors", errors, {"metrics": fields})
+    return Line("" if terms.privacy_unit.over_horizon else "\n".join(lines), "errors", errors, {"metrics": fields})

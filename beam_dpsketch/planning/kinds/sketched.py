@@ -87,7 +87,7 @@ class AnySketch(Count):
         n: int | None,
         *,
         keys: int | None,
-        wanted_error: Fraction | float,
+        target_error: Fraction | float,
         guess: Guess | None = None,
     ) -> Plan:
         return plan_sketch(
@@ -95,7 +95,7 @@ class AnySketch(Count):
             n,
             keys=keys,
             search=self.is_search,
-            wanted_error=wanted_error,
+            target_error=target_error,
             guess=guess,
             layout=self.layout_in_words(calibrated.terms),
             even_records=self.even_records(calibrated.terms.asked),
@@ -135,7 +135,7 @@ class Quantiles(AnySketch):
     """The distribution of ordered values.
 
     Args:
-      domain: the possible values, or a layout over them: a `FactorSpec` or a `TreeSpec`.
+      domain: the possible values, or a layout over them: a `FactorizationSpec` or a `TreeSpec`.
       optimize_for: "ranks" for quantiles, "ranges", or "values" for frequencies of single values. A domain has the
         layout with the least predicted error, and the plan names it and the others.
     """
@@ -177,14 +177,16 @@ class Quantiles(AnySketch):
         return layout_in_words(self.spec, self.optimize_for, self.why_tree, self.terms)
 
     def even_records(self, bounds: ContributionLimit) -> int | None:
-        if isinstance(bounds, NormBound) and bounds.order == 2:
+        if isinstance(bounds, NormBound) and not bounds.is_l1:
             return even_records(self.spec, Fraction(bounds.max_norm))
         return None
 
 
 @dataclasses.dataclass(frozen=True)
 class TopKSearch(AnySketch):
-    """The most frequent values in an ordered domain, by a histogram or a tree. `GroupedCounts` finds text and bytes.
+    """The most frequent values in an ordered domain, by a histogram or a tree.
+
+    `ThresholdedCounts` finds text and bytes.
 
     Args:
       domain: the possible values, or a layout over them. Up to 2^17 values have a histogram, more have a tree from
@@ -242,6 +244,6 @@ def search_over_time() -> ArgumentError:
 
 def _search_spec(domain: Searchable) -> TreeSpec:
     if isinstance(domain, BytesDomain):
-        words = f"must be a Domain or a TreeSpec, got {type(domain).__name__}: GroupedCounts finds text and bytes"
+        words = f"must be a Domain or a TreeSpec, got {type(domain).__name__}: ThresholdedCounts finds text and bytes"
         raise ArgumentTypeError("domain", words, "E315")
     return domain if isinstance(domain, TreeSpec) else search_layout(domain)

@@ -64,7 +64,7 @@ class Statistics(Count):
             raise ArgumentError(
                 "domain",
                 "has too many steps for this much noise: counters would wrap around. Take a coarser one, as a "
-                "FloatDomain with a larger resolution, lower the bounds, or spend more",
+                "FloatDomain with a larger step, lower the bounds, or spend more",
                 "E108",
             ) from None
 
@@ -76,7 +76,7 @@ class Statistics(Count):
         return _of_one_sum(self.spec, terms, parameters) / math.sqrt(2)
 
     def plan(
-        self, calibrated: Calibration, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
+        self, calibrated: Calibration, n: int | None, *, keys: int | None, target_error: Any, guess: Guess | None = None
     ) -> Plan:
         refuse_guess(guess)
         check_size(n, calibrated.terms)
@@ -86,7 +86,7 @@ class Statistics(Count):
             n=n,
             keys=keys,
             sigma_squared=calibrated.per_table,
-            foolish=[*calibrated.terms.foolish(), *_full(calibrated, n)],
+            warnings=[*calibrated.terms.warnings(), *_full(calibrated, n)],
             about=(Line(_title(calibrated.spec, keys), fields={"kind": "statistics", "keys": keys}),),
             noisy=_noisy(calibrated),
             expected=tuple(_expected(calibrated, n, keys)),
@@ -95,9 +95,9 @@ class Statistics(Count):
     def display_data(self) -> dict[str, Any]:
         return {"domain": self.domain.describe(), **({"variance": True} if self.variance else {})}
 
-    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
-        super().check(keys, unit, windows)
-        refuse_item_limit(unit, "statistics: each value would be an item of its own")
+    def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
+        super().check(keys, privacy_unit, windows)
+        refuse_item_limit(privacy_unit, "statistics: each value would be an item of its own")
 
 
 def _title(spec: StatisticsSpec, keys: int | None) -> str:
@@ -116,7 +116,7 @@ def _full(calibrated: Calibration, n: int | None) -> Iterator[str]:
     if n is not None and n >= (room := _room(calibrated)):
         yield (
             f"means and variances are released of less than {room:,.0f} records, because counters have no room for "
-            "more: use a FloatDomain with a larger resolution"
+            "more: use a FloatDomain with a larger step"
         )
 
 
@@ -140,10 +140,10 @@ def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Itera
             "bound. Clip bounds that are closer together have less noise, and clip more."
         )
         if isinstance(spec.domain, FloatDomain):
-            most = in_digits(spec.domain.resolution / 2)
+            most = in_digits(spec.domain.step / 2)
             of_means += f"\nEach number counts as the nearest step, up to {most} away: intervals do not include that."
     of_others = f"Half width of counts from the noise alone, by {bound_in_words(terms)}: {listed(by_bound)}."
-    if terms.unit.over_horizon:
+    if terms.privacy_unit.over_horizon:
         words = of_means = of_others = ""
     fields = [{"bound": float(each.setting), "error": each.error} for each in by_bound]
     yield Line(words, "count", count, {"count_half_width": count})

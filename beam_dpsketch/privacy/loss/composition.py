@@ -58,7 +58,7 @@ laws of the outputs (Neyman and Pearson). `attack_accuracy` uses the smaller of 
 * For Gaussian noise, t is the delta at epsilon 0. For a pure epsilon e, t is at most (exp(e) - 1) / (exp(e) + 1), which
   the discrete Laplace attains. Mechanisms with t and t' together have at most 1 - (1 - t)(1 - t'): couple the outputs
   of the first, which are equal with probability 1 - t, and then the outputs of the second.
-* rho-zCDP has a Kullback-Leibler divergence of at most rho (its order 1), hence t is at most sqrt(rho / 2) by Pinsker's
+* rho-zCDP has a Kullback-Leibler divergence of at most rho (its L1), hence t is at most sqrt(rho / 2) by Pinsker's
   inequality, and at most sqrt(1 - exp(-rho)) by the inequality of Bretagnolle and Huber (1979).
 
 With exceptions with probability d, t is at most 1 - (1 - d)(1 - t), as the laws are mixtures with the same weights.
@@ -190,7 +190,7 @@ def _short(exact: Fraction) -> Fraction:
     return exact if exact.denominator <= _STEPS else Fraction(math.ceil(exact * _STEPS), _STEPS)
 
 
-def foolish(
+def weak_parameters(
     *, noise: float, epsilon: float, delta: float, attack: str, people: float | None = None, who: str = "people"
 ) -> list[str]:
     """Describe unreasonable losses and guarantees, or return an empty list.
@@ -203,9 +203,9 @@ def foolish(
       people: approximate or noisy people count. `None` reports problems for every number from 1,000 to a million.
       who: name for the people.
 
-    >>> foolish(noise=2.2, epsilon=2.2, delta=1e-6, attack="", people=10_000)
+    >>> weak_parameters(noise=2.2, epsilon=2.2, delta=1e-6, attack="", people=10_000)
     []
-    >>> foolish(noise=0.35, epsilon=20, delta=1e-6, attack="an attacker may know all")
+    >>> weak_parameters(noise=0.35, epsilon=20, delta=1e-6, attack="an attacker may know all")
     ['epsilon = 20 at delta = 1e-06 gives little protection: an attacker may know all; use 10 or less, better 1 to 3']
     """
     few, many = (_FEW, _MANY) if people is None else (max(people, 1.0),) * 2
@@ -242,7 +242,7 @@ def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
     if exact <= lost:
         raise ArgumentError(
             "delta",
-            f"must be above {float(lost):g}, the delta of $KeySelection or $Groups, because what is left "
+            f"must be above {float(lost):g}, the delta of $KeySelection or $Thresholding, because what is left "
             f"makes the epsilon; got {float(delta):g}",
             "E111",
         )

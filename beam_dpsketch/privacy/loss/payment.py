@@ -112,7 +112,7 @@ class Payer(Purpose):
 
         Args:
           loss: loss of all releases in a run.
-          terms: its `unit` and its `relation`.
+          terms: its `privacy_unit` and its `relation`.
           what: plain public facts that are recorded with the payment.
         """
 

@@ -23,23 +23,28 @@ from beam_dpsketch.privacy.contributions import (
 from beam_dpsketch.words import length_of_time, shown_plainly, up_to
 
 _MAX_DENOMINATOR = 1 << 16
-_LARGEST_SPEND = Fraction(1, 2)
+_LARGEST_SHARE = Fraction(1, 2)
 _SHORT_LIST = 16
 """Largest number of listed items for which an L1 norm is better, at the best norm of each kind."""
-_USUAL_SPEND = DefaultFraction(1, 20)
-_SPEND_OF_SHORT_LISTS = Fraction(1, 5)  # little noise: the norm determines the error
-ITEM_SHARES = {"largest": Fraction(7, 100), "typical": Fraction(1, 50)}
+_USUAL_SHARE = DefaultFraction(1, 20)
+_SHARE_OF_SHORT_LISTS = Fraction(1, 5)  # little noise: the norm determines the error
+ITEM_SHARES = {"top_items": Fraction(7, 100), "rarer_items": Fraction(1, 50)}
 
 
 class NormLimit(ContributionLimit):
     """Clipping norm, given or to be chosen: units are scaled down to a length."""
 
     has_norm: ClassVar[bool] = True
-    resource_limit: int | None
+    max_distinct_items: int | None
+    norm: str | None
+
+    @property
+    def is_l1(self) -> bool:
+        return self.norm == "l1"
 
     def within_max_keys(self) -> Self:
-        limits = [each for each in (self.max_keys, self.resource_limit) if each is not None]
-        return dataclasses.replace(self, resource_limit=min(limits, default=None))  # type: ignore[type-var]
+        limits = [each for each in (self.max_keys, self.max_distinct_items) if each is not None]
+        return dataclasses.replace(self, max_distinct_items=min(limits, default=None))  # type: ignore[type-var]
 
     def _norm(self) -> str:
         raise NotImplementedError
@@ -58,7 +63,7 @@ class NormLimit(ContributionLimit):
         )
         said = "".join(f", {words.format(limit)}" for words, limit in limits if words and limit is not None)
         weights = self._weights("weights clamped to [{}, {}], then ")
-        chosen = f" ({'norms' if combined else 'norm'} chosen from the data, privately)" * (of.norm_spend is not None)
+        chosen = f" ({'norms' if combined else 'norm'} chosen from the data, privately)" * (of.norm_share is not None)
         norm = f"{weights}{self._norm()} per privacy id{per_window(of)}{period}{chosen}"
         return f"{norm}{said}{windows}{'' if combined else self._in_full(of)}"
 
@@ -75,8 +80,8 @@ class NormBound(NormLimit, Bounds):
     not scaled, and a person whose records are spread over many items may have many more. All keys count together, and
     on bounded input all windows.
 
-    This length is the L2 norm (order 2). The L1 norm (order 1) is the total weight, without signs: `max_norm` records
-    of all items together. Laplace noise requires the L1 norm, which is more accurate for people with few items.
+    This length is the L2 norm. The L1 norm is the total weight, without signs: `max_norm` records of all items
+    together. Laplace noise requires the L1 norm, which is more accurate for people with few items.
 
     Choose a number without looking at the data: approximately a heavy person's usual number of records with the same
     item.
@@ -91,13 +96,14 @@ class NormBound(NormLimit, Bounds):
         long as a person's length is within `max_norm`. With `None`, `max_norm` is the only limit.
       signed: whether records may delete (negative weights). An insert and its delete with the same item, key and window
         cancel before anything else.
-      resource_limit: largest number of distinct items kept per privacy unit, to save memory, chosen by a hash; an item
-        counts again in each key and window. It is not a privacy bound and does not lower the noise. `None` keeps all.
+      max_distinct_items: largest number of distinct items kept per privacy unit, to save memory, chosen by a hash; an
+        item counts again in each key and window. It is not a privacy bound and does not lower the noise. `None` keeps
+        all.
       max_keys: number of keys for which a privacy unit votes under `KeySelection`, which requires it. Records in other
         keys still count there. On bounded input with windows it is the number of pairs of key and window. Over a
         `Horizon`, keys are selected once for all windows. If items are counted separately, as text is, it is the number
         of items for which a unit counts, 128 by default. Otherwise it is `None`.
-      order: 2, the root of the summed squares; or 1, the total weight, which Laplace noise requires.
+      norm: "l2", the root of the summed squares; or "l1", the total weight, which Laplace noise requires.
     """
 
     max_norm: int | Fraction
@@ -105,9 +111,9 @@ class NormBound(NormLimit, Bounds):
     max_weight: int = Default(1)
     max_per_item: int | None = dataclasses.field(default=None, metadata={"words": "at most {} in each item count"})
     signed: bool = False
-    resource_limit: int | None = dataclasses.field(default=None, metadata={"words": "in at most {} item counts"})
+    max_distinct_items: int | None = dataclasses.field(default=None, metadata={"words": "in at most {} item counts"})
     max_keys: int | None = None
-    order: int = 2
+    norm: str = "l2"
 
     def __post_init__(self) -> None:
         if isinstance(self.max_norm, str):
@@ -120,7 +126,7 @@ class NormBound(NormLimit, Bounds):
                 "max_norm", "must be at most 2**31, and a fraction with a denominator of at most 2**16", "E206"
             )
         object.__setattr__(self, "max_norm", norm.numerator if norm.denominator == 1 else norm)
-        _check_order(self.order)
+        _check_norm(self.norm)
         self._check_fields()
 
     @property
@@ -136,14 +142,14 @@ class NormBound(NormLimit, Bounds):
 
     @property
     def total_weight(self) -> Fraction | None:
-        return Fraction(self.max_norm) if self.order == 1 else None
+        return Fraction(self.max_norm) if self.is_l1 else None
 
     def squared_most_of_one_item(self, items: int) -> Fraction:
         if self.max_per_item is None:
             return self.squared_length
         of_all = self.squared_length
         if self.max_per_item == 1:
-            of_all /= items**2 if self.order == 1 else items
+            of_all /= items**2 if self.is_l1 else items
         return min(of_all, Fraction(self.max_per_item**2))
 
     @property
@@ -153,7 +159,7 @@ class NormBound(NormLimit, Bounds):
 
     def _norm(self) -> str:
         records = "" if self.has_weights else " record" + "s" * (self.max_norm != 1)
-        return f"clipped to {'a total weight' if self.order == 1 else 'an L2 norm'} of {self.shown_norm}{records}"
+        return f"clipped to {'a total weight' if self.is_l1 else 'an L2 norm'} of {self.shown_norm}{records}"
 
     def _in_full(self, of: Any) -> str:
         """Describe the number of records per unit that no limit can clip.
@@ -161,9 +167,9 @@ class NormBound(NormLimit, Bounds):
         Records whose weights sum to n contain at most n items, and have a length of at most n. Over k windows, the
         length is at most n times the root of k, and the total weight k n.
         """
-        items = (self.resource_limit, self.max_keys if of.counts_items else None)
+        items = (self.max_distinct_items, self.max_keys if of.counts_items else None)
         limits = [self.max_per_item, *(limit and limit // of.overlapping for limit in items)]
-        norm = Fraction(self.max_norm) ** 2 / of.overlapping ** (2 if self.order == 1 else 1)
+        norm = Fraction(self.max_norm) ** 2 / of.overlapping ** (2 if self.is_l1 else 1)
         most = min([math.isqrt(math.floor(norm)), *(limit for limit in limits if limit is not None)])
         if not most:
             return ""
@@ -179,17 +185,17 @@ class NormBound(NormLimit, Bounds):
 class AutoNorm(NormLimit):
     """Choose the `max_norm` of a `NormBound` from the data. A budget share pays for the choice.
 
-    Guarantee: the choice costs `spend` times rho, and the counters cost the rest. The shares sum to rho exactly. The
+    Guarantee: the choice costs `share` times rho, and the counters cost the rest. The shares sum to rho exactly. The
     choice is a function of a noisy histogram: the number of units by length. `privacy.norm.choice` has proof and rule.
 
     Short lists have up to 16 items, counted in each listed key, and a guarantee by an epsilon, which allows Laplace
     noise. At the best norm of each kind, the L1 norm is more accurate there.
 
     Args:
-      spend: budget share that pays for the choice, above 0 and at most 1/2. A float means its decimal spelling. The
+      share: budget share that pays for the choice, above 0 and at most 1/2. A float means its decimal spelling. The
         default is 1/20, or 1/5 for short lists. Use 1/10 for fewer than 10,000 units, or if a few units far exceed all
         others.
-      optimize_for: "largest", the most frequent items, with 3 to 5 % of all records each; or "typical", rarer items
+      optimize_for: "top_items", the most frequent items, with 3 to 5 % of all records each; or "rarer_items", items
         with about 1 %, for which a smaller norm is better.
       item_share: in place of `optimize_for`, estimated share of a heavy unit's length that comes from a queried item,
         above 0, at most 1. The default is 7/100 for the largest items, and 1/50 for typical items. For short lists with
@@ -197,39 +203,40 @@ class AutoNorm(NormLimit):
       max_weight: as in `NormBound`, like all following arguments.
       max_per_item: as in `NormBound`.
       signed: as in `NormBound`.
-      resource_limit: as in `NormBound`.
-      order: as in `NormBound`. The default is 1 for short lists, and 2 otherwise.
+      max_distinct_items: as in `NormBound`.
+      norm: as in `NormBound`. The default is "l1" for short lists, and "l2" otherwise.
       max_keys: as in `NormBound`, for items. Keys selected from the data require a given norm.
 
-    >>> AutoNorm(spend=0.1).spend
+    >>> AutoNorm(share=0.1).share
     Fraction(1, 10)
     """
 
-    spend: Fraction = _USUAL_SPEND
+    share: Fraction = _USUAL_SHARE
     _: dataclasses.KW_ONLY
     item_share: Fraction | None = None
-    optimize_for: str = "largest"
+    optimize_for: str = "top_items"
     max_weight: int = NormBound.max_weight
     max_per_item: int | None = None
     signed: bool = False
-    resource_limit: int | None = None
-    order: int = Default(2)
+    max_distinct_items: int | None = None
+    norm: str | None = None
     max_keys: int | None = None
 
     def __post_init__(self) -> None:
-        spend, share = self.spend, self.item_share
-        if not isinstance(spend, DefaultFraction) and (spend := _validate.exact(spend=spend)) > _LARGEST_SPEND:
+        share, of_item = self.share, self.item_share
+        if not isinstance(share, DefaultFraction) and (share := _validate.exact(share=share)) > _LARGEST_SHARE:
             raise ArgumentError(
-                "spend", f"must be at most 1/2, the part of rho for the choice; got {float(spend):g}", "E207"
+                "share", f"must be at most 1/2, the part of rho for the choice; got {float(share):g}", "E207"
             )
         _validate.one_of(tuple(ITEM_SHARES), optimize_for=self.optimize_for)
-        if share is not None and (share := _validate.exact(item_share=share)) > 1:
+        if of_item is not None and (of_item := _validate.exact(item_share=of_item)) > 1:
             raise ArgumentError(
-                "item_share", f"must be at most 1, the whole of a unit's length; got {float(share):g}", "E208"
+                "item_share", f"must be at most 1, the whole of a unit's length; got {float(of_item):g}", "E208"
             )
-        object.__setattr__(self, "spend", spend)
-        object.__setattr__(self, "item_share", share)
-        _check_order(self.order)
+        object.__setattr__(self, "share", share)
+        object.__setattr__(self, "item_share", of_item)
+        if self.norm is not None:
+            _check_norm(self.norm)
         self._check_fields()
 
     @property
@@ -237,11 +244,11 @@ class AutoNorm(NormLimit):
         return None
 
     def suiting(self, items: int) -> Self:
-        if items > _SHORT_LIST or not isinstance(self.order, Default):
+        if items > _SHORT_LIST or self.norm is not None:
             return self
-        spend = _SPEND_OF_SHORT_LISTS if isinstance(self.spend, DefaultFraction) else self.spend
-        share = max(self.asked_share, Fraction(1, items)) if self.item_share is None else self.item_share
-        return dataclasses.replace(self, order=1, spend=spend, item_share=share)
+        share = _SHARE_OF_SHORT_LISTS if isinstance(self.share, DefaultFraction) else self.share
+        of_item = max(self.asked_share, Fraction(1, items)) if self.item_share is None else self.item_share
+        return dataclasses.replace(self, norm="l1", share=share, item_share=of_item)
 
     @property
     def asked_share(self) -> Fraction:
@@ -250,19 +257,20 @@ class AutoNorm(NormLimit):
 
     def bound(self, size: int | Fraction) -> NormBound:
         known = {field.name for field in dataclasses.fields(NormBound)}
-        return NormBound(size, **{name: value for name, value in self.as_dict().items() if name in known})
+        given = {name: value for name, value in self.as_dict().items() if name in known}
+        return NormBound(size, **{**given, "norm": self.norm or "l2"})
 
     def _norm(self) -> str:
-        return f"clipped to {'a total weight' if self.order == 1 else 'an L2 norm'}"
+        return f"clipped to {'a total weight' if self.is_l1 else 'an L2 norm'}"
 
     def _in_full(self, of: Any) -> str:
-        loss = "the loss" if self.order == 1 else "rho"
-        part = f"{float(100 * self.spend):g} % of {loss}"
+        loss = "the loss" if self.is_l1 else "rho"
+        part = f"{float(100 * self.share):g} % of {loss}"
         return f", chosen from the data with {part}; the statement of the release contains it"
 
 
-def _check_order(order: Any) -> None:
-    if order not in (1, 2):
+def _check_norm(norm: Any) -> None:
+    if norm not in ("l1", "l2"):
         raise ArgumentError(
-            "order", f"must be 2, the root of the sum of squares, or 1, the total; got {order!r}", "E227"
+            "norm", f'must be "l2", the root of the sum of squares, or "l1", the total; got {norm!r}', "E227"
         )

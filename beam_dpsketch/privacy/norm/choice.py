@@ -48,7 +48,7 @@ most Q(3.2) + 61 Q(4.5) < 1 / 1000, for all lengths. Q is the tail of a normal d
 noise. Laplace noise has longer tails. Therefore a bin requires 4 deviations after a significant bin, and 6.3 alone. A
 sum over eight bins exceeds these in less than 5 of 10,000 and 4 of 10^6 cases, by exact sums in a test.
 
-L1 norm (order 1). A unit's total weight W replaces its length N, in choice and bound. All else is the same except
+L1 norm. A unit's total weight W replaces its length N, in choice and bound. All else is the same except
 kappa: with Laplace noise, kappa^2 = reading^2 2 (L1 sensitivity(norm 1) / epsilon)^2.
 """
 

@@ -22,7 +22,7 @@ Adding or removing a unit has row_t = 1. Replacing h by h' has row_t = 2 in tabl
 h'||^2 <= ||h||^2 + ||h'||^2, and 4 in others, where it is at most 2 ||h||^2 + 2 ||h'||^2. In each case the sum over t
 of ||change_t||^2 / (2 sigma_t^2) is at most rho, which is rho-zCDP (Canonne, Kamath and Steinke 2020).
 
-L1 norm (order 1). W, the sum of |n(x)| over all items, keys and windows, replaces N. Hence the unit adds at most
+L1 norm. W, the sum of |n(x)| over all items, keys and windows, replaces N. Hence the unit adds at most
 2^SCALE_BITS max_norm in sum to the net weights of all items, and N <= W: every statement about the L2 norm also
 applies. If windows enter timeline rows, `over_time.lengths` has the rule, and weights have ROW_SCALE_BITS.
 

@@ -1,4 +1,4 @@
-"""Length of a unit over all timeline rows, which norms and side counters bound.
+"""Length of a unit over all timeline rows, which norms and summary counts bound.
 
 Guarantee: let a unit add v_s to the cells in window s, for all keys, as terms whose sizes sum to a_j[s] in cell j, all
 in units of 2^-ROW_SCALE_BITS. Let N^2 be the sum below, over the unit's net weights, and let `norm.scaling` scale each

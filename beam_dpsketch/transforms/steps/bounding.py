@@ -1,6 +1,6 @@
 """Contribution bounding at scale: columns of records, sharded by privacy id, and bounded by sorting.
 
-Guarantee: within each window, at most max_per_key records per privacy id and key and at most max_keys keys per privacy
+Guarantee: within each window, at most max_records records per privacy id and key and at most max_keys keys per privacy
 id are selected, uniformly at random, never per bundle, and weights are clamped. With signed weights the records of an
 id are first netted by key and item so that an insertion and its deletion cancel. The remainder is split into records of
 at most max_weight so that the bounds are used in full. Records without a privacy id are dropped. Privacy ids are

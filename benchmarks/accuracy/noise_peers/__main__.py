@@ -14,9 +14,9 @@ one item"). Bounds take nothing away. The tables:
 
 All but the last are exact: they follow from the noise parameters that each library gives. The columns:
 
-  ours         the least noise among the bounds that suit, without side counters. "by" says which noise, and whether
+  ours         the least noise among the bounds that suit, without summary counts. "by" says which noise, and whether
                the bound is `RecordBounds` or a `NormBound` as long as all different items together
-  counted      the same with the default side counters
+  counted      the same with the default summary counts
   PDP          PipelineDP, by Laplace and by Gaussian noise, with its usual accountant. "PLD": the better of both by its
                accountant of loss distributions, which it calls experimental. With chosen keys, half is spent on keys;
                "post" is `post_aggregation_thresholding`, for numbers of people alone

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch import (
     ArgumentError,
-    GroupedCounts,
-    Groups,
     IntegerDomain,
     ItemFrequencies,
     KeySelection,
@@ -24,7 +22,9 @@ from beam_dpsketch import (
     PublicKeys,
     RecordBounds,
     ReleaseSpec,
-    SideCounters,
+    SummaryCounts,
+    ThresholdedCounts,
+    Thresholding,
 )
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.noise.keys import KeyChoice
@@ -64,7 +64,7 @@ class Noise(NamedTuple):
     @property
     def bound(self) -> str:
         """The bound, in a word or two."""
-        return "" if self.spec is None else "norm" if self.spec.unit.bounds.has_norm else "records"
+        return "" if self.spec is None else "norm" if self.spec.privacy_unit.bounds.has_norm else "records"
 
 
 def noise_of(spec: ReleaseSpec) -> Noise:
@@ -90,27 +90,27 @@ def spent(promise: Promise, **more: Any) -> Iterator[PrivacySpec]:
 
 
 def bounds(person: Person, **keys: Any) -> tuple[Any, ...]:
-    """Bounds that take nothing from such a person. The noise of `NormBound(order=1)` is no smaller than the first's."""
+    """Bounds that clip nothing of such a person. The first has the noise of an L1 norm, or less."""
     records = RecordBounds(person.each, max_keys=person.items) if keys else RecordBounds(person.total)
     return records, NormBound(root(person.squared), max_per_item=person.each)
 
 
-def listed(promise: Promise, person: Person, counters: SideCounters | None = None) -> Noise:
+def listed(promise: Promise, person: Person, counters: SummaryCounts | None = None) -> Noise:
     """The least noise of the count of a listed item."""
     count = ItemFrequencies(ListedItems(range(LISTED)))
     return least(
         functools.partial(ReleaseSpec, count, spec, PrivacyId("person", bound), item="item")
-        for spec in spent(promise, side_counters=counters)
+        for spec in spent(promise, summary_counts=counters)
         for bound in bounds(person)
     )
 
 
-def by_key(promise: Promise, person: Person, counters: SideCounters | None = None) -> Noise:
+def by_key(promise: Promise, person: Person, counters: SummaryCounts | None = None) -> Noise:
     """The least noise of the count of records of a public key."""
     keys, one = PublicKeys(range(LISTED), "item"), ItemFrequencies(ListedItems([1]))
     return least(
         functools.partial(ReleaseSpec, one, spec, PrivacyId("person", bound), item="one", keys=keys)
-        for spec in spent(promise, side_counters=counters)
+        for spec in spent(promise, summary_counts=counters)
         for bound in bounds(person, keys=True)
     )
 
@@ -120,7 +120,7 @@ def weighed(promise: Promise, most: int) -> Noise:
     count, person = ItemFrequencies(ListedItems(range(WEIGHED))), PrivacyId("person", RecordBounds(1, max_weight=most))
     return least(
         functools.partial(ReleaseSpec, count, spec, person, item="item", weight="weight")
-        for spec in spent(promise, side_counters=None)
+        for spec in spent(promise, summary_counts=None)
     )
 
 
@@ -128,7 +128,7 @@ def least(ways: Iterable[Callable[[], ReleaseSpec]]) -> Noise:
     """The least noise of those releases that are not refused."""
     found = [Noise()]
     for way in ways:
-        with contextlib.suppress(ArgumentError):  # as of Laplace noise under a norm of order 2
+        with contextlib.suppress(ArgumentError):  # as of Laplace noise under an L2 norm
             found.append(noise_of(way()))
     return min(found, key=lambda each: each.deviation)
 
@@ -145,13 +145,13 @@ def choices(promise: Promise, items: int) -> Iterator[KeyChoice]:
 
 def _choice(promise: Promise, items: int, lost: Fraction, method: str) -> KeyChoice:
     keys = KeySelection(lost / promise.releases, "item", method=method)
-    unit = PrivacyId("person", RecordBounds(1, max_keys=items))
-    return SelectKeys(_for_keys(promise, lost, method), unit=unit, keys=keys).choice
+    privacy_unit = PrivacyId("person", RecordBounds(1, max_keys=items))
+    return SelectKeys(_for_keys(promise, lost, method), privacy_unit=privacy_unit, keys=keys).choice
 
 
 def _for_keys(promise: Promise, lost: Fraction, method: str) -> PrivacySpec:
     """What one choice of keys may spend: a part of the rho, or of the epsilon of "geometric"."""
-    total = PrivacySpec(epsilon=promise.epsilon, delta=promise.delta, side_counters=None)
+    total = PrivacySpec(epsilon=promise.epsilon, delta=promise.delta, summary_counts=None)
     if promise.releases == 1:
         return total
     if method == "geometric":
@@ -160,7 +160,7 @@ def _for_keys(promise: Promise, lost: Fraction, method: str) -> PrivacySpec:
 
 
 def grouped(promise: Promise, person: Person, counts: dict[int, int]) -> tuple[Named, ReleaseSpec]:
-    """The best release of items with their counts, by `Groups`.
+    """The best release of items with their counts, by `Thresholding`.
 
     Args:
       promise: with a delta.
@@ -179,8 +179,8 @@ def _grouped(promise: Promise, person: Person) -> Iterator[ReleaseSpec]:
     for share in KEY_SHARES:
         lost = Fraction(str(promise.delta)) * share
         more = {"keys_delta": lost} if promise.releases > 1 else {}
-        count = GroupedCounts(IntegerDomain(0, UNIVERSE - 1), 1, Groups(lost / promise.releases))
-        for spec in spent(promise, side_counters=None, **more):
+        count = ThresholdedCounts(IntegerDomain(0, UNIVERSE - 1), 1, Thresholding(lost / promise.releases))
+        for spec in spent(promise, summary_counts=None, **more):
             for bound in group_bounds(person) if spec.promises_delta else ():
                 yield ReleaseSpec(count, spec, PrivacyId("person", bound), item="item")
 

@@ -40,12 +40,12 @@ class Person(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The length of order 1, which a Laplace is calibrated to."""
+        """The length of L1, which a Laplace is calibrated to."""
         return self.items * self.each
 
     @property
     def squared(self) -> int:
-        """The square of the length of order 2, which a Gaussian is calibrated to."""
+        """The square of the length of L2, which a Gaussian is calibrated to."""
         return self.items * self.each**2
 
     @property

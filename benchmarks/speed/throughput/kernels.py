@@ -9,16 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch import (
-    CountSketch,
-    DyadicCountSketch,
-    IntegerDomain,
-    IPv4Domain,
-    ListedHistogram,
-    ListedItems,
-    SketchSpec,
-    TreeSpec,
-)
+from beam_dpsketch import CountSketch, DyadicCountSketch, IntegerDomain, IPv4Domain, ListedItems, SketchSpec, TreeSpec
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from benchmarks import ordered_data, sources
 from benchmarks.speed.throughput.turns import Against, Row, Turns
 

@@ -99,11 +99,11 @@ def _dropped(rows: beam.PCollection) -> None:
 
 
 def _our_frequencies(rows: beam.PCollection) -> None:
-    _ = rows | PrivateFrequencies(SPEC, PRIVACY, item="item", unit=PrivacyId("user", BOUNDS))
+    _ = rows | PrivateFrequencies(SPEC, PRIVACY, item="item", privacy_unit=PrivacyId("user", BOUNDS))
 
 
 def _our_quantiles(rows: beam.PCollection) -> None:
-    _ = rows | PrivateQuantiles(IntegerDomain(0, LARGEST), PRIVACY, item="item", unit=PrivacyId("user", BOUNDS))
+    _ = rows | PrivateQuantiles(IntegerDomain(0, LARGEST), PRIVACY, item="item", privacy_unit=PrivacyId("user", BOUNDS))
 
 
 def _their_count(rows: beam.PCollection) -> None:
@@ -122,7 +122,7 @@ def _their_aggregate(rows: beam.PCollection, metrics: list[Any]) -> None:
         metrics=metrics,
         noise_kind=pipeline_dp.NoiseKind.GAUSSIAN,
         max_partitions_contributed=1,
-        max_per_key=1,
+        max_records=1,
         min_value=0,
         max_value=LARGEST,
     )

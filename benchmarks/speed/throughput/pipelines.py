@@ -47,13 +47,13 @@ Aggregate = Callable[[], beam.PTransform]
 
 def sketch(item: str | None = None) -> beam.PTransform:
     """The sketch, with its release."""
-    return PrivateFrequencies(SPEC, PRIVACY, item=item, unit=Record())
+    return PrivateFrequencies(SPEC, PRIVACY, item=item, privacy_unit=Record())
 
 
 def quantiles(item: str | None = None) -> beam.PTransform:
     """The tree over 32 bits, with its release."""
     domain = IPv4Domain() if item is not None else IntegerDomain(0, (1 << 32) - 1)
-    return PrivateQuantiles(domain, PRIVACY, item=item, unit=Record())
+    return PrivateQuantiles(domain, PRIVACY, item=item, privacy_unit=Record())
 
 
 def run(pool: str, element_type: Any, rows: int, aggregate: Aggregate, size: int) -> None:
@@ -170,8 +170,8 @@ def bounded(turns: Turns, folder: Path) -> None:
     def read(item: str, privacy_id: str, bounds: Bounds, size: int) -> None:
         with sources.pipeline() as pipeline:
             source = pipeline | ReadFromParquetBatched(str(folder / f"pairs {size}.parquet"))
-            unit = PrivacyId(privacy_id, bounds)
-            _ = source | PrivateFrequencies(SPEC, PRIVACY, item=item, unit=unit)
+            privacy_unit = PrivacyId(privacy_id, bounds)
+            _ = source | PrivateFrequencies(SPEC, PRIVACY, item=item, privacy_unit=privacy_unit)
 
     addresses, ports = partial(read, "port", "address"), partial(read, "address", "port")
     rows = [
@@ -179,11 +179,11 @@ def bounded(turns: Turns, folder: Path) -> None:
         Row("NormBound(1)", partial(addresses, NormBound(1)), sizes, (Against("RecordBounds(1)", 1.3),)),
     ]
     turns.block(f"Parquet batches, addresses as ids, ports as items; difference of {sizes[1]:,} and {sizes[0]:,}", rows)
-    limited = NormBound(100, resource_limit=10_000)
+    limited = NormBound(100, max_distinct_items=10_000)
     rows = [
         Row("RecordBounds(100)", partial(ports, RecordBounds(100)), sizes),
         Row("NormBound(100)", partial(ports, NormBound(100)), sizes),
-        Row("NormBound(100, resource_limit=10_000)", partial(ports, limited), sizes),
+        Row("NormBound(100, max_distinct_items=10_000)", partial(ports, limited), sizes),
     ]
     turns.block(f"Parquet batches, ports as ids, addresses as items; difference of {sizes[1]:,} and {sizes[0]:,}", rows)
 
@@ -228,7 +228,7 @@ def _keyed(turns: Turns) -> None:
 
 def per_key() -> beam.PTransform:
     """A small sketch for each key, with its release."""
-    return PrivateFrequencies(SMALL, PRIVACY, unit=Record(), keys=AssumePublicKeys())
+    return PrivateFrequencies(SMALL, PRIVACY, privacy_unit=Record(), keys=AssumePublicKeys())
 
 
 def _windowed(turns: Turns) -> None:

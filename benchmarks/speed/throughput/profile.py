@@ -58,7 +58,7 @@ def measure(turns: Turns) -> None:
             pipelines.SPEC,
             pipelines.PRIVACY,
             item="port",
-            unit=PrivacyId("address", RecordBounds(1, max_weight=1)),
+            privacy_unit=PrivacyId("address", RecordBounds(1, max_weight=1)),
         )
         runs: dict[str, Callable[[], None]] = {
             "text": lambda: pipelines.run("text", str, 1, pipelines.sketch, elements),

@@ -34,7 +34,7 @@ OF_FIRST_WINDOWS = {
     "kind": "frequencies",
     "item": "page",
     "spec": {"depth": SPEC.depth, "width": SPEC.width},
-    "unit": {"privacy_id": "user", "norm": {"max_norm": NORM}},
+    "privacy_unit": {"privacy_id": "user", "norm": {"max_norm": NORM}},
     "privacy": {"rho": float(NEXT_TO_EXACT.rho) / MAX_WINDOWS},
 }
 """What makes a release of the records of one window that are in the first windows of their user."""

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from beam_dpsketch import CountSketch, ReleasedSketch
+from beam_dpsketch import CountSketch
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.hashing import cells
 from benchmarks.streams.soak.records import PAGE_NAMES
 

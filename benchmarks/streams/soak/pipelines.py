@@ -13,7 +13,8 @@ from apache_beam.coders import BytesCoder
 from apache_beam.transforms.userstate import BagStateSpec
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
 
-from beam_dpsketch import Horizon, NormBound, PrivacyId, PrivacySpec, Record, SketchSpec, TimelineRow
+from beam_dpsketch import Horizon, NormBound, PrivacyId, PrivacySpec, Record, SketchSpec
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from benchmarks.streams.soak.records import MAX_WINDOWS, PERIOD, WINDOW, Plan, Visit
 from benchmarks.streams.soak.source import source
@@ -31,19 +32,19 @@ Place = tuple[str, int]
 
 def windows(plan: Plan) -> PrivateFrequencies:
     """A release of each window."""
-    return PrivateFrequencies(SPEC, PRIVACY, item="page", unit=Record())
+    return PrivateFrequencies(SPEC, PRIVACY, item="page", privacy_unit=Record())
 
 
 def rows(plan: Plan) -> PrivateFrequencies:
     """Rows over time, of all windows."""
     horizon = Horizon(plan.start, WINDOW, len(plan.rates))
-    return PrivateFrequencies(SPEC, PRIVACY, item="page", unit=Record(), windows=horizon)
+    return PrivateFrequencies(SPEC, PRIVACY, item="page", privacy_unit=Record(), windows=horizon)
 
 
 def by_norm(plan: Plan) -> PrivateFrequencies:
     """A release of each window that protects users, of whom the first windows of each period count."""
-    unit = PrivacyId("user", NormBound(NORM), max_windows=MAX_WINDOWS, period=PERIOD)
-    return PrivateFrequencies(SPEC, NEXT_TO_EXACT, item="page", unit=unit)
+    privacy_unit = PrivacyId("user", NormBound(NORM), max_windows=MAX_WINDOWS, period=PERIOD)
+    return PrivateFrequencies(SPEC, NEXT_TO_EXACT, item="page", privacy_unit=privacy_unit)
 
 
 PRIVATE: dict[str, Callable[[Plan], PrivateFrequencies]] = {WINDOWS: windows, ROWS: rows, BY_NORM: by_norm}

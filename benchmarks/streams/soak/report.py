@@ -65,14 +65,14 @@ class Seen:
         """Megabytes of all processes of a kind together."""
         return [(each["time"], sum(each["memory"].get(kind, {}).values()) / MEGABYTE) for each in self.samples]
 
-    def each(self, what: str, unit: float = 1.0) -> Series:
+    def each(self, what: str, privacy_unit: float = 1.0) -> Series:
         """What each sample has of one thing, but for the first, which has nothing before it."""
-        return [(each["time"], each[what] / unit) for each in self.samples[1:] if each[what] is not None]
+        return [(each["time"], each[what] / privacy_unit) for each in self.samples[1:] if each[what] is not None]
 
-    def checkpoints(self, what: str, unit: float = 1.0) -> Series:
+    def checkpoints(self, what: str, privacy_unit: float = 1.0) -> Series:
         """What each checkpoint has of one thing, if Flink has told it."""
         found = (each for sample in self.samples for each in sample["checkpoints"])
-        return [(each["time"], each[what] / unit) for each in found if what in each]
+        return [(each["time"], each[what] / privacy_unit) for each in found if what in each]
 
     def delays(self, name: str) -> Series:
         """Seconds from the end of each window until it was published."""

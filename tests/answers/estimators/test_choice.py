@@ -19,7 +19,7 @@ def crowded(rho: float = 1.0, memory: int = 100_000, seed: int = 0) -> tuple[np.
     """Clusters in a small tree, where collisions cost more than noise."""
     values = tree_data.drawn(tree_data.clustered, seed)
     spec = TreeSpec.for_memory(tree_data.LARGE, memory, seed=seed)
-    terms = ReleaseTerms(PrivacySpec(rho=rho, side_counters=None))
+    terms = ReleaseTerms(PrivacySpec(rho=rho, summary_counts=None))
     return values, release(DyadicCountSketch(spec).accumulate(values), terms)
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 from beam_dpsketch.answers.estimators import lost_weight
 from beam_dpsketch.answers.estimators.lost_weight import LostWeight, read, told_units
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import BINS, histogram, least_losses
+from beam_dpsketch.privacy.summary_counts import BINS, histogram, least_losses
 
 SIGMA, FALSE_ALARM = 16.8, 1e-9
 """The noise of a fiftieth of epsilon 2, about; the probability that a test of chance fails without a fault."""

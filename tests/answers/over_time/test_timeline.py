@@ -19,15 +19,15 @@ from beam_dpsketch import (
     IncompatibleSketchError,
     IntegerDomain,
     ListedItems,
-    PrivacyUnit,
-    ReleasedSketch,
     SketchSpec,
     SketchTimeline,
-    TimelineRow,
     TreeSpec,
 )
 from beam_dpsketch.answers.estimators.over_time import RootDecoder
+from beam_dpsketch.answers.over_time import TimelineRow
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from tests.helpers.raw import raw_of
 from tests.helpers.timeline_rows import KINDS, released_rows
@@ -62,7 +62,7 @@ def ones(first: int, last: int, windows: int) -> np.ndarray:
 def check_answer(
     answer: ReleasedSketch, coefficients: np.ndarray, rows: list[TimelineRow], aside: np.ndarray | None = None
 ) -> None:
-    """Compare counters, side counters and noise with dense least squares over the rows; `aside` if these differ."""
+    """Compare counters, summary counts and noise with dense least squares over the rows; `aside` if these differ."""
     closed, mechanism = len(coefficients), rows[0].mechanism
     dense = np.array(list(matrix_rows(mechanism)), dtype=float)[: len(rows), :closed]
     weights = coefficients @ np.linalg.pinv(dense)
@@ -299,7 +299,7 @@ def test_statements_say_how_often_a_unit_counts() -> None:
     privacy = SketchTimeline(rows, HORIZON).prefix(3).privacy
     again = "; a privacy id counts once in each window"
     assert again not in str(privacy)
-    assert again in str(dataclasses.replace(privacy, unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON))
+    assert again in str(dataclasses.replace(privacy, privacy_unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON))
 
 
 @pytest.mark.filterwarnings("error")

@@ -32,11 +32,11 @@ def is_rounded_up(shown: float, loss: Any) -> bool:
 
 @given(exact, exact)
 def test_losses_are_rounded_up(rho: Fraction, delta: Fraction) -> None:
-    statement = dataclasses.replace(RELEASED.privacy, rho=rho, shown_delta=float(min(delta, Fraction(1, 2))))
+    statement = dataclasses.replace(RELEASED.privacy, rho=rho, reported_delta=float(min(delta, Fraction(1, 2))))
     found = privacy_fields(statement)
     assert is_rounded_up(found["rho"], rho)
-    assert is_rounded_up(found["delta"], statement.shown_delta)
-    assert is_rounded_up(found["epsilon"], statement.shown_epsilon)
+    assert is_rounded_up(found["delta"], statement.reported_delta)
+    assert is_rounded_up(found["epsilon"], statement.reported_epsilon)
     assert found["keys_delta"] == 0
     assert {name: type(value) for name, value in found.items()} == PRIVACY_COLUMNS
     json.dumps(found, allow_nan=False)

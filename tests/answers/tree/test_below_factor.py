@@ -13,7 +13,7 @@ import pytest
 from beam_dpsketch import (
     ArgumentError,
     DyadicCountSketch,
-    FactorSpec,
+    FactorizationSpec,
     Horizon,
     IntegerDomain,
     IPv4Domain,
@@ -37,8 +37,8 @@ from beam_dpsketch.planning.expected_error import noise_variances
 RECORDS = 50_000
 DOMAIN = IntegerDomain(0, (1 << 24) - 1)
 SPEC = TreeSpec.for_ranks(DOMAIN, 100_000)
-TERMS = ReleaseTerms(PrivacySpec(rho=0.1, side_counters=None))
-LITTLE_NOISE = ReleaseTerms(PrivacySpec(rho=300, side_counters=None))
+TERMS = ReleaseTerms(PrivacySpec(rho=0.1, summary_counts=None))
+LITTLE_NOISE = ReleaseTerms(PrivacySpec(rho=300, summary_counts=None))
 
 
 @functools.cache
@@ -136,13 +136,13 @@ def test_an_empty_release_says_so_and_a_full_one_does_not() -> None:
 ID = PrivacyId("user", NormBound(3))
 WIDE = IntegerDomain(0, (1 << 20) - 1)
 USUAL: dict[str, tuple[Any, Any, Any]] = {
-    "few values": (IntegerDomain(0, 999), {}, FactorSpec(IntegerDomain(0, 999))),
+    "few values": (IntegerDomain(0, 999), {}, FactorizationSpec(IntegerDomain(0, 999))),
     "many values": (WIDE, {}, TreeSpec.for_ranks(WIDE)),
     "addresses": (IPv4Domain(), {}, TreeSpec.for_ranks(IPv4Domain())),
     "too many values": (IntegerDomain(0, 1 << 40), {}, TreeSpec.for_memory(IntegerDomain(0, 1 << 40))),
-    "a norm": (WIDE, {"unit": ID}, TreeSpec.for_memory(WIDE)),
-    "a norm of order 1": (WIDE, {"unit": PrivacyId("user", NormBound(3, order=1))}, TreeSpec.for_ranks(WIDE)),
-    "records": (WIDE, {"unit": PrivacyId("user", RecordBounds(9))}, TreeSpec.for_ranks(WIDE)),
+    "a norm": (WIDE, {"privacy_unit": ID}, TreeSpec.for_memory(WIDE)),
+    "an L1 norm": (WIDE, {"privacy_unit": PrivacyId("user", NormBound(3, norm="l1"))}, TreeSpec.for_ranks(WIDE)),
+    "records": (WIDE, {"privacy_unit": PrivacyId("user", RecordBounds(9))}, TreeSpec.for_ranks(WIDE)),
     "over time": (WIDE, {"windows": Horizon(0, 60, 4)}, TreeSpec.for_memory(WIDE)),
 }
 
@@ -150,7 +150,7 @@ USUAL: dict[str, tuple[Any, Any, Any]] = {
 @pytest.mark.parametrize("case", USUAL)
 def test_the_usual_layout(case: str) -> None:
     domain, others, layout = USUAL[case]
-    assert ReleaseSpec(Quantiles(domain), TERMS.privacy, **{"unit": Record(), **others}).count.spec == layout
+    assert ReleaseSpec(Quantiles(domain), TERMS.privacy, **{"privacy_unit": Record(), **others}).count.spec == layout
 
 
 def test_ranks_over_time_are_refused() -> None:
@@ -159,9 +159,12 @@ def test_ranks_over_time_are_refused() -> None:
 
 
 def test_settings_take_a_factor_in_every_domain() -> None:
-    for last, layout in ((999, FactorSpec), ((1 << 40) - 1, TreeSpec)):
+    for last, layout in ((999, FactorizationSpec), ((1 << 40) - 1, TreeSpec)):
         domain = f"{{type: integer, low: 0, high: {last}}}"
-        text = f"{{kind: quantiles, item: x, domain: {domain}, layout: factor, privacy: {{rho: 1}}, unit: record}}"
+        text = (
+            f"{{kind: quantiles, item: x, domain: {domain}, layout: factorization, privacy: {{rho: 1}}, "
+            f"privacy_unit: record}}"
+        )
         spec = read_release(text).count.spec
         assert isinstance(spec, layout)
         assert spec.has_factor

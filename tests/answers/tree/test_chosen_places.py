@@ -76,7 +76,7 @@ class Case(NamedTuple):
         return cls(layout, raw, light, exact, ranges)
 
     def released(self, rho: float) -> Any:
-        return release(self.raw, ReleaseTerms(PrivacySpec(rho=rho, side_counters=None)))
+        return release(self.raw, ReleaseTerms(PrivacySpec(rho=rho, summary_counts=None)))
 
 
 class Misses(NamedTuple):

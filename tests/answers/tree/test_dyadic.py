@@ -25,14 +25,14 @@ from beam_dpsketch import (
     IntegerDomain,
     IPv4Domain,
     PrivacySpec,
-    PrivacyUnit,
-    ReleasedDyadicCountSketch,
-    ReleasedSketch,
     ReleaseTerms,
     TimestampDomain,
     TreeSpec,
     release,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from tests.helpers import tree_data, trees
 
@@ -354,10 +354,10 @@ SMALL = functools.cache(lambda: trees.without_noise(DyadicCountSketch(trees.exac
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda tree: tree.quantile(1.01), "shares must be between 0 and 1"),
-        (lambda tree: tree.quantile([0.5, -1e-9]), "shares must be between 0 and 1"),
-        (lambda tree: tree.quantile(math.nan), "shares must be between 0 and 1"),
-        (lambda tree: tree.quantile_interval(2), "shares must be between 0 and 1"),
+        (lambda tree: tree.quantile(1.01), "q must be between 0 and 1"),
+        (lambda tree: tree.quantile([0.5, -1e-9]), "q must be between 0 and 1"),
+        (lambda tree: tree.quantile(math.nan), "q must be between 0 and 1"),
+        (lambda tree: tree.quantile_interval(2), "q must be between 0 and 1"),
         (lambda tree: tree.rank_interval(3, 1.0), "confidence must be greater than 0 and less than 1, got 1.0"),
         (lambda tree: tree.cdf_interval(3, 0.0), "confidence must be greater than 0 and less than 1, got 0.0"),
         (lambda tree: tree.quantile_interval(0.5, math.nan), "confidence must be greater than 0"),
@@ -537,7 +537,7 @@ def test_what_cannot_be_combined_is_refused() -> None:
     stranger = trees.without_noise(DyadicCountSketch(other), release_ids=(bytes(48),))
     with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec can be combined"):
         first.combine(stranger)
-    for change in ({"relation": ADD_OR_REMOVE_ONE}, {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}):
+    for change in ({"relation": ADD_OR_REMOVE_ONE}, {"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}):
         differing = ReleasedDyadicCountSketch(
             second.spec, second.counters, dataclasses.replace(second.privacy, **change)
         )

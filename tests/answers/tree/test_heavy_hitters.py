@@ -89,7 +89,7 @@ def test_a_histogram_lists_few_values_that_do_not_occur(noise: str, size: int) -
 
     Each list has it with a probability of 0.955 or more: P(fewer than 250 of 300) < 1e-15.
     """
-    privacy = PrivacySpec(epsilon=1.0, delta=None if noise == "laplace" else 1e-6, noise=noise, side_counters=None)
+    privacy = PrivacySpec(epsilon=1.0, delta=None if noise == "laplace" else 1e-6, noise=noise, summary_counts=None)
     terms = ReleaseTerms(privacy, trees.ONE)
     empty, raw = (DyadicCountSketch(TreeSpec.histogram(IntegerDomain(0, size - 1))) for _ in range(2))
     limit = release(empty, terms).top_k(1).detection_limit

@@ -20,7 +20,7 @@ from beam_dpsketch.exact.reading.codec import to_bytes
 from beam_dpsketch.exact.reading.columns import encode_ids
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.side_counters import SideCounter
+from beam_dpsketch.privacy.summary_counts import SummaryCount
 from beam_dpsketch.transforms.steps import bounding
 from tests.helpers.pipelines import SPEC
 
@@ -119,7 +119,7 @@ def test_where_little_is_dropped_more_records_come_before_the_next_time() -> Non
 
 
 SECRET = KeyedRandomness(bytes(range(32)), b"gathering")
-RECORDS = (SideCounter(("records",), Fraction(1, 50), Fraction(4)),)
+RECORDS = (SummaryCount(("records",), Fraction(1, 50), Fraction(4)),)
 COUNTED = SketchInput(SPEC, NormBound(2, max_weight=9), counters=RECORDS)
 RULES: dict[str, Any] = {
     "records": lambda: rule_of(SketchInput(SPEC, RecordBounds(2)), RandomPriorities()),

@@ -58,7 +58,7 @@ def test_each_unit_is_in_the_bin_of_its_length(layout: str, seed: int) -> None:
 @pytest.mark.parametrize("layout", norms.LAYOUTS)
 @given(seed=st.integers(0, 1 << 40), limited=st.booleans())
 def test_one_unit_changes_one_count(layout: str, seed: int, limited: bool) -> None:
-    check_changes(norms.draw_case(layout, seed, resource_limit=limited))
+    check_changes(norms.draw_case(layout, seed, max_distinct_items=limited))
 
 
 def of_units(*totals: int, item: Any) -> list[tuple[Place, int]]:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_dpsketch import NormBound, Record, RecordBounds, SideCounters, SketchSpec
+from beam_dpsketch import NormBound, Record, RecordBounds, SketchSpec, SummaryCounts
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.bounding import netting as lost_weight
 from beam_dpsketch.exact.bounding import norm_rule, record_rule
@@ -29,7 +29,7 @@ from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_tabl
 from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm import scaling
-from beam_dpsketch.privacy.side_counters import BINS, LostIn, lost_counter
+from beam_dpsketch.privacy.summary_counts import BINS, LostIn, lost_counter
 
 SPEC = SketchSpec(kind="count_min", depth=1, width=1 << 12, seed=3)
 Visit = tuple[int, str, int]
@@ -40,8 +40,8 @@ BOUNDS = {
     "norm": NormBound(Fraction(7, 2)),
     "norm of weights": NormBound(9, max_weight=5),
     "people of items": NormBound(2, max_per_item=1),
-    "few items": NormBound(4, resource_limit=2),
-    "few items of weights": NormBound(9, max_weight=4, resource_limit=2),
+    "few items": NormBound(4, max_distinct_items=2),
+    "few items of weights": NormBound(9, max_weight=4, max_distinct_items=2),
 }
 PRIORITIES: dict[str, Callable[[], Any]] = {
     "drawn": RandomPriorities,
@@ -51,7 +51,7 @@ visits = st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abcdef"), st.int
 
 
 def sketch_input(bounds: Any, where: LostIn = LostIn.RELEASE) -> SketchInput:
-    counter = lost_counter(SideCounters(), bounds, where, one_record=False, windows=1)
+    counter = lost_counter(SummaryCounts(), bounds, where, one_record=False, windows=1)
     return SketchInput(SPEC, bounds, lost=counter)
 
 
@@ -93,7 +93,7 @@ def by_person(records: list[Visit], bounds: Any) -> dict[int, list[tuple[str, in
 
 
 def wanted(records: list[Visit], bounds: Any) -> list[int]:
-    """Return what each person loses to a norm without `resource_limit`, in units of 2**-16."""
+    """Return what each person loses to a norm without `max_distinct_items`, in units of 2**-16."""
     found = []
     for own in by_person(records, bounds).values():
         total, clamped = sum(weight for _, weight in own), [min(weight, bounds.max_weight) for _, weight in own]
@@ -193,7 +193,7 @@ def test_an_id_is_in_one_bin_of_a_run_and_keeps_what_its_counter_allows(
 
 def test_clamped_weights_of_single_records_are_lost() -> None:
     unit = Record(max_weight=10)
-    counter = lost_counter(SideCounters(), unit.bounds, LostIn.RELEASE, one_record=True, windows=1)
+    counter = lost_counter(SummaryCounts(), unit.bounds, LostIn.RELEASE, one_record=True, windows=1)
     single = SketchInput(SPEC, unit.bounds, lost=counter)
     side = single.contributions(["a"] * 5, [10, 11, 13, 1 << 40, -3]).side
     assert side is not None

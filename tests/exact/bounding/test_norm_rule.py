@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import IntegerDomain, ListedItems, NormBound, SideCounters, SketchSpec
+from beam_dpsketch import IntegerDomain, ListedItems, NormBound, SketchSpec, SummaryCounts
 from beam_dpsketch.exact.bounding import netting
 from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.bounding.netting import net
@@ -23,7 +23,7 @@ from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import total_weights
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
-from beam_dpsketch.privacy.side_counters import side_counters
+from beam_dpsketch.privacy.summary_counts import summary_counts
 from tests.helpers import metric_specs, norms
 from tests.helpers.norms import UNIT, Place, Records
 
@@ -62,7 +62,7 @@ BOUNDS = st.fixed_dictionaries(
     {
         "max_norm": st.sampled_from([1, 3, WIDE]),
         "max_per_item": st.sampled_from([None, 1, 4]),
-        "resource_limit": st.sampled_from([None, 1, 2, 5]),
+        "max_distinct_items": st.sampled_from([None, 1, 2, 5]),
     }
 )
 
@@ -99,7 +99,7 @@ def test_an_insert_and_its_delete_net_to_nothing(spec: str, data: Any) -> None:
     records = data.draw(some_records(spec))
     deletes = [(place, -weight) for place, weight in records]
     assert norms.bounded(sketch_input, *data.draw(split([*records, *deletes]))) == {}
-    if sketch_input.bounds.resource_limit is None:
+    if sketch_input.bounds.max_distinct_items is None:
         more = data.draw(some_records(spec))
         both = data.draw(split([*records, *more, *deletes]))
         assert norms.bounded(sketch_input, *both) == norms.bounded(sketch_input, more)
@@ -119,7 +119,7 @@ def test_a_cap_of_an_item_comes_after_all_netting(spec: str, data: Any) -> None:
 def test_a_limit_of_memory_keeps_just_as_many_different_rows(spec: str, data: Any) -> None:
     """Rows that cancelled are among those that are kept: they count until the end."""
     limit, records = data.draw(st.integers(1, 9)), data.draw(some_records(spec))
-    sketch_input = inputs(spec, WIDE, resource_limit=limit)
+    sketch_input = inputs(spec, WIDE, max_distinct_items=limit)
     rule = NormRule(sketch_input.bounds, sketch_input)
     tables = [norms.to_table(sketch_input, part) for part in data.draw(split(records)) if part]
     kept = rule.prune(pa.concat_tables([rule.prune(table) for table in tables]))
@@ -142,7 +142,7 @@ def test_a_limit_of_memory_keeps_any_item_as_likely() -> None:
     uniform. False alarm at most 1e-9: a chi-square test at nominal level 1e-10, with 500 expected in each bin.
     """
     rng = np.random.default_rng()
-    sketch_input = SketchInput(FLAT, NormBound(WIDE, resource_limit=4))
+    sketch_input = SketchInput(FLAT, NormBound(WIDE, max_distinct_items=4))
     items = rng.integers(0, 1 << 63, (4000, 16))
     records = [
         (Place(unit, key, 0, item), 1)
@@ -195,7 +195,7 @@ def test_a_table_without_keys_and_windows_is_bounded_alike() -> None:
 
 
 def test_nothing_comes_of_nothing() -> None:
-    sketch_input = inputs("fingerprints", resource_limit=3)
+    sketch_input = inputs("fingerprints", max_distinct_items=3)
     rule = NormRule(sketch_input.bounds, sketch_input)
     empty = norms.to_table(sketch_input, [(Place(1, b"k", 0, 3), 1)]).slice(0, 0)
     assert len(rule.prune(empty)) == len(rule.select(empty)) == 0
@@ -285,7 +285,7 @@ def test_what_is_counted_aside_of_metrics_is_of_the_one_that_keeps_least() -> No
     )
     bounds = NormBound(2)
     sketch_input = SketchInput(spec, bounds)
-    counters = side_counters(SideCounters(), bounds)
+    counters = summary_counts(SummaryCounts(), bounds)
     items = [item for item in norms.keys_of(spec) if len(norms.own_items(spec, item)) == 2][:4]
     records = [(Place(0, b"a", 0, item), 1) for item in items]
     kept, sums = NormRule(bounds, sketch_input, counters).select_and_count(norms.to_table(sketch_input, records))

@@ -215,7 +215,7 @@ def test_order_split_and_other_units_do_not_matter(made: str, data: Any) -> None
     mechanism = rows.MECHANISMS[made](data.draw(st.integers(2, 6)))
     signed, limit = data.draw(st.booleans()), data.draw(st.sampled_from([None, 7]))
     layout = data.draw(st.sampled_from(list(SPECS)))
-    sketch_input = input_of(layout, mechanism, 9, signed=signed, resource_limit=limit)
+    sketch_input = input_of(layout, mechanism, 9, signed=signed, max_distinct_items=limit)
     records = at_random(sketch_input, data.draw(st.integers(0, 1 << 40)))
     found = norms.bounded(sketch_input, records)
     order = data.draw(st.permutations(list(records)))

@@ -19,7 +19,7 @@ from beam_dpsketch.exact.bounding.selection import select_parts, select_within_b
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
-BOUNDS = st.builds(RecordBounds, max_per_key=st.integers(1, 4), max_keys=st.integers(1, 3))
+BOUNDS = st.builds(RecordBounds, max_records=st.integers(1, 4), max_keys=st.integers(1, 3))
 GROUPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60)
 
 
@@ -45,7 +45,7 @@ def reference(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> set[int]
     positions: set[int] = set()
     for of_unit in groups.values():
         for group in sorted(of_unit)[: bounds.kept_keys]:
-            of_group = sorted(of_unit[group])[: bounds.max_per_key]
+            of_group = sorted(of_unit[group])[: bounds.max_records]
             positions.update(position for _, position in of_group)
     return positions
 
@@ -76,7 +76,7 @@ def test_exactly_as_many_are_kept_as_the_bounds_allow(columns: tuple[np.ndarray,
     kept_groups = Counter((int(units[position]), int(partitions[position])) for position in positions)
     assert len(set(positions)) == len(positions)
     for group, size in kept_groups.items():
-        assert size == min(groups[group], bounds.max_per_key)
+        assert size == min(groups[group], bounds.max_records)
     available, used = (Counter(unit for unit, _ in found) for found in (groups, kept_groups))
     assert used == {unit: min(count, bounds.kept_keys) for unit, count in available.items()}
 
@@ -115,7 +115,7 @@ def subset_p_value(priorities: np.ndarray, per_key: bool) -> float:
     return float(stats.chisquare(observed).pvalue)
 
 
-TWO = RecordBounds(max_per_key=2)
+TWO = RecordBounds(max_records=2)
 
 
 @pytest.mark.parametrize("per_key", [False, True])
@@ -135,7 +135,7 @@ def test_one_unit_in_thirty_with_its_first_records_is_noticed(per_key: bool) -> 
 def split_by_hand(weight: int, bounds: RecordBounds) -> list[int]:
     """Records of a net weight, one by one."""
     sign, left, records = (1 if weight > 0 else -1), abs(weight), []
-    while left and len(records) < bounds.max_per_key:
+    while left and len(records) < bounds.max_records:
         records.append(sign * min(left, bounds.max_weight))
         left -= abs(records[-1])
     return records
@@ -146,7 +146,7 @@ NET = st.one_of(st.integers(-20, 20), st.sampled_from([-(1 << 63), (1 << 63) - 1
 
 @given(weights=st.lists(NET), most=st.integers(1, 6), largest=st.integers(1, 5))
 def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int], most: int, largest: int) -> None:
-    bounds = RecordBounds(max_per_key=most, max_weight=largest, signed=True)
+    bounds = RecordBounds(max_records=most, max_weight=largest, signed=True)
     positions, parts, copies = split_weights(np.array(weights, dtype=np.int64), bounds)
     assert copies.min(initial=1) > 0
     assert len(positions) <= 2 * len(weights)
@@ -162,7 +162,7 @@ UNITS = st.lists(st.sampled_from(["a", "b", "c", "a much longer privacy id"]), m
 @settings(deadline=None)
 @given(UNITS, st.integers(1, 4), st.integers(1, 4))
 def test_what_keeps_all_drops_nothing(units: list[str], records: int, partitions: int) -> None:
-    bounds = RecordBounds(max_per_key=records, max_keys=partitions)
+    bounds = RecordBounds(max_records=records, max_keys=partitions)
     bound = RecordRule(bounds, RandomPriorities(salt=1))
     words = np.array([hash(unit) & 0xFFFF for unit in units], dtype=np.uint64)
     table = pa.table({"unit": pa.array([unit.encode() for unit in units], pa.large_binary())})

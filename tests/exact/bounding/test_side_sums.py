@@ -1,4 +1,4 @@
-"""Side counters as a step: right, and private by brute force. Which units cost all of it: `test_every_loss.py`."""
+"""Summary counts as a step: right, and private by brute force. Which units cost all of it: `test_every_loss.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
 from beam_dpsketch.exact.bounding.side_sums import add_up_units, sums_of_kept
 from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.privacy.side_counters import side_counters
+from beam_dpsketch.privacy.summary_counts import summary_counts
 from tests.helpers import norms, side_sums
 from tests.helpers.norms import UNIT, Place, Records
 from tests.helpers.side_sums import EVERY, Added
@@ -39,7 +39,7 @@ def test_every_counter_is_as_said_and_hides_every_unit(layout: str, seed: int) -
 @every_layout
 @given(seed=st.integers(0, 1 << 40))
 def test_a_limit_of_memory_leaves_all_this_in_place(layout: str, seed: int) -> None:
-    side_sums.check(*side_sums.draw(layout, seed, resource_limit=True))
+    side_sums.check(*side_sums.draw(layout, seed, max_distinct_items=True))
 
 
 def added(bounds: NormBound, max_cells: int | None, records: Records) -> Added:
@@ -101,7 +101,7 @@ def kept_sums(bounds: RecordBounds, records: Records) -> dict[Any, Added]:
     table = norms.to_table(SketchInput(WIDE, bounds), records).drop_columns(["window"])
     kept = RecordRule(bounds, RandomPriorities(5)).select(table)
     found: dict[Any, Added] = {}
-    for counter in side_counters(EVERY, bounds, clips=True):
+    for counter in summary_counts(EVERY, bounds, clips=True):
         for name in counter.names:
             for row in sums_of_kept([counter._replace(names=(name,))], None, kept, bounds).to_pylist():
                 found.setdefault(row["unit"], {}).setdefault(name, {})[row["key"], 0] = row[name] * UNIT
@@ -110,7 +110,7 @@ def kept_sums(bounds: RecordBounds, records: Records) -> dict[Any, Added]:
 
 def squared_limits(bounds: RecordBounds) -> dict[str, int]:
     """The squares of what one unit can add, in records."""
-    most, keys = bounds.max_per_key, bounds.kept_keys
+    most, keys = bounds.max_records, bounds.kept_keys
     return {"units": keys, "records": keys * most**2, "weight": keys * (most * bounds.max_weight) ** 2}
 
 
@@ -128,7 +128,7 @@ def test_kept_records_are_within_the_bounds_and_equal_counters_are_equal(bounds:
     weights = st.integers(bounds.min_weight, bounds.max_weight).filter(bool)
     places = st.builds(Place, st.integers(0, 2), st.sampled_from([b"a", b"b", b"c"]), st.just(0), st.integers(0, 3))
     found = kept_sums(bounds, data.draw(st.lists(st.tuples(places, weights), min_size=1, max_size=60)))
-    limits, counters = squared_limits(bounds), side_counters(EVERY, bounds, clips=True)
+    limits, counters = squared_limits(bounds), summary_counts(EVERY, bounds, clips=True)
     for counter in counters:
         for added, name in itertools.product(found.values(), counter.names):
             assert added[name] == added[counter.name]
@@ -148,7 +148,7 @@ def test_copies_of_a_record_are_counted() -> None:
             "copies": [3, 1, 5],
         }
     )
-    rows = sums_of_kept(side_counters(EVERY, bounds, clips=True), None, kept, bounds).to_pylist()
+    rows = sums_of_kept(summary_counts(EVERY, bounds, clips=True), None, kept, bounds).to_pylist()
     assert rows == [
         {"unit": 1, "units": 1, "records": 4, "weight": 5},
         {"unit": 2, "units": 1, "records": 5, "weight": 10},
@@ -165,7 +165,7 @@ def test_copies_of_a_record_are_counted() -> None:
     ],
 )
 def test_single_records_are_units(unit: Record, weights: list[int], sums: list[int]) -> None:
-    sketch_input = SketchInput(WIDE, unit.bounds, side_counters(EVERY, unit.bounds, clips=True))
+    sketch_input = SketchInput(WIDE, unit.bounds, summary_counts(EVERY, unit.bounds, clips=True))
     items, read = list(range(len(weights))), weights if unit.bounds.has_weights else None
     found = sketch_input.contributions(items, read).side
     assert found is not None

@@ -28,7 +28,7 @@ from beam_dpsketch.exact.reading.columns import encode_ids
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import LostCounter
+from beam_dpsketch.privacy.summary_counts import LostCounter
 
 SPEC = SketchSpec(depth=2, width=8)
 COLUMNS = ("unit", "key", "window", "item", "weight", "priority")
@@ -78,7 +78,7 @@ RULES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "keys and windows, keyed": (lambda: over_windows(keyed()), ("key", "window")),
     "norm": (by_norm, ("key",)),
     "norm in full": (lambda: by_norm(1000), ("key",)),
-    "items of a norm": (lambda: by_norm(resource_limit=2), ("key",)),
+    "items of a norm": (lambda: by_norm(max_distinct_items=2), ("key",)),
     "norm, signed": (lambda: by_norm(signed=True), ("key", "window", "signs")),
     "votes of records": (by_votes, ("key", "priority")),
     "votes of signed records": (lambda: by_votes(signed=True), ("key", "signs")),
@@ -206,9 +206,9 @@ def test_a_tie_in_a_release_is_decided_by_the_id_alone(monkeypatch: pytest.Monke
         "kind": "frequencies",
         "item": "item",
         "weight": "weight",
-        "items": ["a", "b", "c"],
+        "listed_items": ["a", "b", "c"],
         "privacy": {"rho": 100},
-        "unit": {"privacy_id": "who", "records": {"max_per_key": 1, "max_weight": 1000}},
+        "privacy_unit": {"privacy_id": "who", "records": {"max_records": 1, "max_weight": 1000}},
     }
     random = np.random.default_rng(5)
     for _ in range(30):

@@ -15,9 +15,8 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AssumePublicKeys,
     AutoNorm,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
-    Groups,
     Horizon,
     IntegerDomain,
     KeySelection,
@@ -28,9 +27,10 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
-    SideCounters,
     SketchSpec,
+    SummaryCounts,
     TextDomain,
+    Thresholding,
     TimeRange,
     TimestampDomain,
     TreeSpec,
@@ -38,14 +38,14 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.exact.declared import release_spec
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
-from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.planning.kinds.sketched import AnySketch
+from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
 
 PEOPLE = PrivacyId("person", RecordBounds(2, max_keys=2))
 BASE: dict[str, Any] = {
     "spec": SketchSpec(depth=3, width=16),
     "privacy": PrivacySpec(rho=0.5),
-    "unit": PEOPLE,
+    "privacy_unit": PEOPLE,
     "item": "city",
     "keys": PublicKeys(["a", "b"], "country"),
 }
@@ -65,32 +65,32 @@ CHANGES: dict[str, dict[str, Any]] = {
     "listed in another order": {"spec": ListedItems(["y", "x"])},
     "integers": {"spec": TreeSpec.for_memory(IntegerDomain(0, 9), memory=4000)},
     "other integers": {"spec": TreeSpec.for_memory(IntegerDomain(1, 10), memory=4000)},
-    "ranks of integers": {"spec": FactorSpec(IntegerDomain(0, 9))},
-    "ranks of other integers": {"spec": FactorSpec(IntegerDomain(1, 10))},
-    "ranks of floats": {"spec": FactorSpec(FloatDomain(0, 9, 1))},
+    "ranks of integers": {"spec": FactorizationSpec(IntegerDomain(0, 9))},
+    "ranks of other integers": {"spec": FactorizationSpec(IntegerDomain(1, 10))},
+    "ranks of floats": {"spec": FactorizationSpec(FloatDomain(0, 9, 1))},
     "floats": {"spec": TreeSpec.for_memory(FloatDomain(0, 9, 1), memory=4000)},
     "times": {"spec": TreeSpec.for_memory(day(), memory=4000)},
-    "coarser times": {"spec": TreeSpec.for_memory(day(resolution=datetime.timedelta(seconds=2)), memory=4000)},
+    "coarser times": {"spec": TreeSpec.for_memory(day(step=datetime.timedelta(seconds=2)), memory=4000)},
     "rho": {"privacy": PrivacySpec(rho=0.25)},
     "relation": {"privacy": PrivacySpec(rho=0.5, relation=REPLACE_ONE)},
     "shown delta": {"privacy": PrivacySpec(rho=0.5, delta=1e-7)},
-    "side counters": {"privacy": PrivacySpec(rho=0.5, side_counters=SideCounters(units=0.03))},
-    "lost weight": {"privacy": PrivacySpec(rho=0.5, side_counters=SideCounters(lost=0.03))},
-    "no side counters": {"privacy": PrivacySpec(rho=0.5, side_counters=None)},
-    "records": {"unit": Record()},
-    "bounds": {"unit": PrivacyId("person", RecordBounds(3, max_keys=2))},
-    "weights": {"unit": PrivacyId("person", RecordBounds(2, max_keys=2, max_weight=2))},
-    "signs": {"unit": PrivacyId("person", RecordBounds(2, max_keys=2, signed=True))},
-    "norm": {"unit": PrivacyId("person", NormBound(2))},
-    "chosen norm": {"unit": PrivacyId("person", AutoNorm())},
-    "chosen norm of weights": {"unit": PrivacyId("person", AutoNorm(max_weight=2))},
-    "id": {"unit": dataclasses.replace(PEOPLE, field="device")},
-    "max_windows": {"unit": dataclasses.replace(PEOPLE, max_windows=2)},
-    "period": {"unit": dataclasses.replace(PEOPLE, max_windows=2, period=60)},
+    "summary counts": {"privacy": PrivacySpec(rho=0.5, summary_counts=SummaryCounts(units=0.03))},
+    "lost weight": {"privacy": PrivacySpec(rho=0.5, summary_counts=SummaryCounts(clipping=0.03))},
+    "no summary counts": {"privacy": PrivacySpec(rho=0.5, summary_counts=None)},
+    "records": {"privacy_unit": Record()},
+    "bounds": {"privacy_unit": PrivacyId("person", RecordBounds(3, max_keys=2))},
+    "weights": {"privacy_unit": PrivacyId("person", RecordBounds(2, max_keys=2, max_weight=2))},
+    "signs": {"privacy_unit": PrivacyId("person", RecordBounds(2, max_keys=2, signed=True))},
+    "norm": {"privacy_unit": PrivacyId("person", NormBound(2))},
+    "chosen norm": {"privacy_unit": PrivacyId("person", AutoNorm())},
+    "chosen norm of weights": {"privacy_unit": PrivacyId("person", AutoNorm(max_weight=2))},
+    "id": {"privacy_unit": dataclasses.replace(PEOPLE, field="device")},
+    "max_windows": {"privacy_unit": dataclasses.replace(PEOPLE, max_windows=2)},
+    "period": {"privacy_unit": dataclasses.replace(PEOPLE, max_windows=2, period=60)},
     "item": {"item": "street"},
     "the element itself": {"item": None},
     "a function": {"item": lambda element: element},
-    "weight": {"weight": "amount", "unit": PrivacyId("person", RecordBounds(2, max_keys=2, max_weight=1))},
+    "weight": {"weight": "amount", "privacy_unit": PrivacyId("person", RecordBounds(2, max_keys=2, max_weight=1))},
     "more keys": {"keys": PublicKeys(["a", "b", "c"], "country")},
     "other keys": {"keys": PublicKeys(["a", "c"], "country")},
     "keys of another type": {"keys": PublicKeys(["a", b"b"], "country")},
@@ -99,17 +99,17 @@ CHANGES: dict[str, dict[str, Any]] = {
     "chosen keys": {"keys": KeySelection(1e-7, "country")},
     "chosen keys at another delta": {"keys": KeySelection(1e-8, "country")},
     "keys chosen in one round": {"keys": KeySelection(1e-7, "country", method="gaussian")},
-    "no keys": {"keys": None, "unit": PrivacyId("person", RecordBounds(2))},
+    "no keys": {"keys": None, "privacy_unit": PrivacyId("person", RecordBounds(2))},
     "time range": {"windows": TimeRange(0, 60)},
     "later time range": {"windows": TimeRange(60, 120)},
 }
 GROUPED: dict[str, Any] = {
-    "groups": GroupedCounts(TextDomain(3), 5, Groups(Fraction(1, 10**7))),
-    "groups at another delta": GroupedCounts(TextDomain(3), 5, Groups(Fraction(1, 10**8))),
+    "groups": ThresholdedCounts(TextDomain(3), 5, Thresholding(Fraction(1, 10**7))),
+    "groups at another delta": ThresholdedCounts(TextDomain(3), 5, Thresholding(Fraction(1, 10**8))),
 }
 WINDOWS = [(60, 0), (60, 30), (30, 0), (60, 0, 20)]
 SPELLED: dict[str, dict[str, Any]] = {
-    "a fraction": {"privacy": PrivacySpec(rho=Fraction(1, 2), side_counters=SideCounters(units=Fraction(1, 50)))},
+    "a fraction": {"privacy": PrivacySpec(rho=Fraction(1, 2), summary_counts=SummaryCounts(units=Fraction(1, 50)))},
     "keys in another order": {"keys": PublicKeys(("b", "a", "b"), "country")},
     "all that has a default": {"spec": SketchSpec(kind="count_sketch", depth=3, width=16, seed=0), "weight": None},
 }
@@ -130,7 +130,7 @@ def digests() -> dict[str, bytes]:
     for windows in WINDOWS:
         found[f"windows {windows}"] = plain.identify(plain.terms, windows)
     for horizon in (Horizon(0, 60, 4), Horizon(0, 60, 5), Horizon(0, 60, 4, mechanism="tree")):
-        over_time = declared(unit=dataclasses.replace(PEOPLE, max_windows=2), windows=horizon)
+        over_time = declared(privacy_unit=dataclasses.replace(PEOPLE, max_windows=2), windows=horizon)
         found[f"rows {horizon.rows}"] = over_time.identify(over_time.terms, (60, 0))
     return found
 
@@ -190,7 +190,7 @@ def test_each_class_of_settings_has_a_name_of_its_own() -> None:
 
 GOLDEN = {
     "nothing": "754c4064ee6aaa0e",
-    "chosen norm": "5e28609bc23d065a",
+    "chosen norm": "91214d8db1fc5cbc",
     "times": "ac076450daa2f9d4",
     "chosen keys": "8d35a40eb8fed22e",
     "groups": "8f362bd9b941dc87",

@@ -17,7 +17,6 @@ from beam_dpsketch import (
     KeySelection,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     PublicKeys,
     Record,
     RecordBounds,
@@ -26,6 +25,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, Quantiles
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 
 ONE = RecordBounds(1)
 PRIVACY = PrivacySpec(rho=0.1)
@@ -33,7 +33,9 @@ PRIVACY = PrivacySpec(rho=0.1)
 
 def declared(**changes: Any) -> ReleaseSpec:
     """Return a declaration with these parts and ordinary others."""
-    return ReleaseSpec(**{"count": ItemFrequencies(SketchSpec()), "privacy": PRIVACY, "unit": Record(), **changes})
+    return ReleaseSpec(
+        **{"count": ItemFrequencies(SketchSpec()), "privacy": PRIVACY, "privacy_unit": Record(), **changes}
+    )
 
 
 def test_a_record_has_the_bounds_of_one_record() -> None:
@@ -41,11 +43,11 @@ def test_a_record_has_the_bounds_of_one_record() -> None:
     assert Record(max_weight=9, signed=True).bounds == RecordBounds(1, max_weight=9, signed=True)
 
 
-@pytest.mark.parametrize("unit", [Record(), Record(max_weight=1), PrivacyId("user", ONE, max_windows=2)])
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda unit: pickle.loads(pickle.dumps(unit))])
-def test_a_copied_unit_is_the_same(unit: Any, copied: Callable[[Any], Any]) -> None:
-    assert copied(unit) == unit
-    assert copied(unit).bounds.says_max_weight is unit.bounds.says_max_weight
+@pytest.mark.parametrize("privacy_unit", [Record(), Record(max_weight=1), PrivacyId("user", ONE, max_windows=2)])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda privacy_unit: pickle.loads(pickle.dumps(privacy_unit))])
+def test_a_copied_unit_is_the_same(privacy_unit: Any, copied: Callable[[Any], Any]) -> None:
+    assert copied(privacy_unit) == privacy_unit
+    assert copied(privacy_unit).bounds.says_max_weight is privacy_unit.bounds.says_max_weight
 
 
 @pytest.mark.parametrize("period", [3600, 3600.0, datetime.timedelta(hours=1), Duration(3600)])
@@ -57,9 +59,9 @@ def test_the_terms_name_the_unit_and_its_windows() -> None:
     in_windows = PrivacyId("user", RecordBounds(3), max_windows=2)
     in_periods = PrivacyId("user", RecordBounds(3), max_windows=2, period=60)
     found = [
-        (terms.unit, terms.bounds, terms.window_count, terms.period_micros)
-        for unit in (Record(), PrivacyId("user", RecordBounds(3)), in_windows, in_periods)
-        for terms in [declared(unit=unit).terms]
+        (terms.privacy_unit, terms.bounds, terms.window_count, terms.period_micros)
+        for privacy_unit in (Record(), PrivacyId("user", RecordBounds(3)), in_windows, in_periods)
+        for terms in [declared(privacy_unit=privacy_unit).terms]
     ]
     assert found == [
         (PrivacyUnit.RECORD, ONE, 1, 0),
@@ -100,7 +102,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a number as field of keys": (lambda: PublicKeys(["a"], 5), "field must be a field name, a callable or None"),
     "a number for assumed keys": (lambda: AssumePublicKeys(5), "field must be a field name, a callable or None"),
     "a text as unit": (
-        lambda: declared(unit="record"),
+        lambda: declared(privacy_unit="record"),
         r'unit must be PrivacyId\("field", NormBound\(...\)\), .*, or Record\(\), .*; got str',
     ),
     "a number as privacy": (lambda: declared(privacy=0.1), "privacy must be a PrivacySpec, got float"),
@@ -110,11 +112,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r"max_weight must be given where weight is, as in Record\(max_weight=100\) or NormBound\(10, max_weight=100\)",
     ),
     "weights of any size of an id": (
-        lambda: declared(weight="n", unit=PrivacyId("u", ONE)),
+        lambda: declared(weight="n", privacy_unit=PrivacyId("u", ONE)),
         "max_weight must be given",
     ),
     "more partitions than keys": (
-        lambda: declared(unit=PrivacyId("u", RecordBounds(1, max_keys=3)), keys=PublicKeys(["a", "b"])),
+        lambda: declared(privacy_unit=PrivacyId("u", RecordBounds(1, max_keys=3)), keys=PublicKeys(["a", "b"])),
         "bounds.max_keys must be at most 2, the number of keys, got 3: no privacy id can be in more",
     ),
     "a range of keys of the data": (
@@ -132,16 +134,16 @@ def test_what_cannot_be_is_refused(name: str) -> None:
 
 
 def test_a_largest_weight_of_one_may_be_meant() -> None:
-    declared(weight="n", unit=Record(max_weight=1))
-    declared(weight="n", unit=PrivacyId("u", RecordBounds(1, max_weight=1)))
+    declared(weight="n", privacy_unit=Record(max_weight=1))
+    declared(weight="n", privacy_unit=PrivacyId("u", RecordBounds(1, max_weight=1)))
 
 
 def test_the_settings_shown_are_public_and_hold_no_seed() -> None:
     spec = SketchSpec(seed=987_654_321)
-    unit = PrivacyId("user", RecordBounds(4, max_weight=2), max_windows=3)
-    shown = declared(count=ItemFrequencies(spec), unit=unit, windows=TimeRange(0, 60)).display_data()
+    privacy_unit = PrivacyId("user", RecordBounds(4, max_weight=2), max_windows=3)
+    shown = declared(count=ItemFrequencies(spec), privacy_unit=privacy_unit, windows=TimeRange(0, 60)).display_data()
     assert {"sketch": "count_sketch", "counters": 5 * 4096, "relation": "ADD_OR_REMOVE_ONE"}.items() <= shown.items()
-    assert {"max_per_key": "4", "max_weight": "2", "max_windows": "3"}.items() <= shown.items()
+    assert {"max_records": "4", "max_weight": "2", "max_windows": "3"}.items() <= shown.items()
     assert shown["windows"] == "TimeRange(start=0, end=60)"
     assert "987654321" not in str(shown)
     tree = declared(count=Quantiles(IntegerDomain(0, 9))).display_data()

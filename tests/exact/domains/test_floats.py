@@ -19,15 +19,15 @@ from beam_dpsketch import FloatDomain
     value=st.floats(-200, 200),
     low=st.integers(-100, 50),
     steps=st.integers(1, 1000),
-    resolution=st.sampled_from([1.0, 0.5, 0.1, 0.3, 1 / 3, 1e-3, 7.0]),
+    step=st.sampled_from([1.0, 0.5, 0.1, 0.3, 1 / 3, 1e-3, 7.0]),
 )
-def test_a_number_stands_for_its_nearest_grid_point(value: float, low: int, steps: int, resolution: float) -> None:
-    domain = FloatDomain(low, low + steps * resolution, resolution)
+def test_a_number_stands_for_its_nearest_grid_point(value: float, low: int, steps: int, step: float) -> None:
+    domain = FloatDomain(low, low + steps * step, step)
     assert domain.size == steps + 1
     (position,) = domain.index([value])[0].tolist()
     (found,) = domain.values(np.array([position], dtype=np.uint64))
     clamped = min(max(value, domain.low), domain.high)
-    assert abs(Fraction(found) - Fraction(clamped)) <= Fraction(resolution) / 2 + Fraction(1, 10**9)
+    assert abs(Fraction(found) - Fraction(clamped)) <= Fraction(step) / 2 + Fraction(1, 10**9)
 
 
 def test_infinities_are_clamped_and_nan_is_not_usable() -> None:
@@ -68,12 +68,12 @@ def test_the_grid_is_even_and_the_nearest_point_counts_wherever_high_is(
     low: float, width: float, steps: float, shares: list[float]
 ) -> None:
     """Also where steps do not meet high: the last point is the nearest to it, on either side."""
-    resolution = width / steps
-    domain = FloatDomain(low, low + width, resolution)
+    step = width / steps
+    domain = FloatDomain(low, low + width, step)
     points = np.array(domain.values(np.arange(domain.size, dtype=np.uint64)))
     slack = 1e-9 * max(abs(low), width)
-    np.testing.assert_allclose(np.diff(points), resolution, atol=slack)
-    assert abs(points[-1] - domain.high) <= resolution / 2 + slack
+    np.testing.assert_allclose(np.diff(points), step, atol=slack)
+    assert abs(points[-1] - domain.high) <= step / 2 + slack
     numbers = np.array([low + share * width for share in shares])
     found = np.array(domain.values(domain.index(numbers)[0]))
     numbers = np.clip(numbers, domain.low, domain.high)
@@ -82,11 +82,11 @@ def test_the_grid_is_even_and_the_nearest_point_counts_wherever_high_is(
 
 
 @pytest.mark.parametrize(
-    ("high", "resolution", "points"),
+    ("high", "step", "points"),
     [(1, 0.6, [0, 0.6, 1.2]), (1, 0.55, [0, 0.55, 1.1]), (1, 1.9, [0, 1.9]), (10, 4, [0, 4, 8]), (1, 0.7, [0, 0.7])],
 )
-def test_the_last_point_may_be_beyond_high_or_before_it(high: float, resolution: float, points: list[float]) -> None:
-    domain = FloatDomain(0, high, resolution)
+def test_the_last_point_may_be_beyond_high_or_before_it(high: float, step: float, points: list[float]) -> None:
+    domain = FloatDomain(0, high, step)
     assert domain.values(np.arange(domain.size, dtype=np.uint64)) == points
     assert domain.index([high, 99])[0].tolist() == [len(points) - 1] * 2
     assert domain.index(points)[0].tolist() == [*range(len(points))]
@@ -99,13 +99,13 @@ def test_the_last_point_may_be_beyond_high_or_before_it(high: float, resolution:
         ((2.0, 1.0, 0.1), "low less than high"),
         ((math.nan, 1.0, 0.1), "low and high must be finite"),
         ((0.0, math.inf, 0.1), "low and high must be finite"),
-        ((-1e308, 1e308, 1.0), "resolution must leave at most 2\\*\\*53 grid points"),
-        ((0.0, 1.0, 1e-17), "resolution must leave at most 2\\*\\*53 grid points"),
-        ((0.0, 1.7e308, 1.0e308), "resolution must be smaller: the grid point nearest to high is no float"),
-        ((0.0, 1.0, 0.0), "resolution must be finite and greater than 0"),
-        ((0.0, 1.0, -1.0), "resolution must be finite and greater than 0"),
-        ((0.0, 1.0, math.nan), "resolution must be finite and greater than 0"),
-        ((0.0, 1.0, "0.1"), "resolution must be a number, got str"),
+        ((-1e308, 1e308, 1.0), "step must leave at most 2\\*\\*53 grid points"),
+        ((0.0, 1.0, 1e-17), "step must leave at most 2\\*\\*53 grid points"),
+        ((0.0, 1.7e308, 1.0e308), "step must be smaller: the grid point nearest to high is no float"),
+        ((0.0, 1.0, 0.0), "step must be finite and greater than 0"),
+        ((0.0, 1.0, -1.0), "step must be finite and greater than 0"),
+        ((0.0, 1.0, math.nan), "step must be finite and greater than 0"),
+        ((0.0, 1.0, "0.1"), "step must be a number, got str"),
         (("a", 1.0, 0.1), "low must be a number, got str"),
         ((0.0, None, 0.1), "high must be a number, got NoneType"),
         ((False, 1.0, 0.1), "low must be a number, got bool"),

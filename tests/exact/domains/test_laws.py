@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
+from beam_dpsketch import FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
+from beam_dpsketch.exact.domains import Domain
 
 START, END = datetime.datetime(1969, 12, 31), datetime.datetime(1970, 1, 3, 5)
 
@@ -21,8 +22,8 @@ DOMAINS: dict[str, tuple[Domain, st.SearchStrategy[Any]]] = {
     "all 64-bit integers": (IntegerDomain(-(1 << 63), (1 << 63) - 1), st.integers(-(1 << 65), 1 << 65)),
     "one integer": (IntegerDomain(7, 7), st.integers(0, 20)),
     "addresses": (IPv4Domain(), st.integers(-5, 1 << 33)),
-    "floats": (FloatDomain(-1.5, 2.5, resolution=0.125), st.floats(allow_nan=False)),
-    "floats off the grid": (FloatDomain(0.1, 7.0, resolution=0.3), st.floats(-1, 9)),
+    "floats": (FloatDomain(-1.5, 2.5, step=0.125), st.floats(allow_nan=False)),
+    "floats off the grid": (FloatDomain(0.1, 7.0, step=0.3), st.floats(-1, 9)),
     "ratios": (LogDomain(0.5, 1e9, 0.05), st.floats(allow_nan=False)),
     "ratios of two": (LogDomain(3.3, 7, 1), st.floats(2, 9)),
     "times": (TimestampDomain(START, END), st.datetimes()),

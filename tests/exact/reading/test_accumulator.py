@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountSketch, FactorSpec, IntegerDomain, NormBound, RecordBounds, SketchSpec
+from beam_dpsketch import CountSketch, FactorizationSpec, IntegerDomain, NormBound, RecordBounds, SketchSpec
 from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.selectors import Selectors
@@ -27,7 +27,7 @@ from tests.helpers.pipelines import REPOSITORY
 SMALL, LARGE = SketchSpec(depth=3, width=8), SketchSpec(depth=3, width=4096)
 BOUNDS = RecordBounds(1, max_weight=1000, signed=True)
 RECIPES = [
-    SketchInput(FactorSpec(IntegerDomain(-5, 5)), BOUNDS),
+    SketchInput(FactorizationSpec(IntegerDomain(-5, 5)), BOUNDS),
     *(
         SketchInput(dataclasses.replace(spec, kind=kind), BOUNDS)
         for kind in ("count_min", "count_sketch")

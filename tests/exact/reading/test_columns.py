@@ -147,7 +147,7 @@ class _Vectors(ExactCounters):
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_records_count_the_same_in_every_form_fused_and_moved(kind: str, unit: str) -> None:
-    private = KINDS[kind](unit=UNITS[unit], keys=AssumePublicKeys("key"))
+    private = KINDS[kind](privacy_unit=UNITS[unit], keys=AssumePublicKeys("key"))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         made = pipeline | beam.Create([0])
@@ -296,7 +296,7 @@ class _EachWay(beam.PTransform):
         ways = {"record": Record(max_weight=1), "id": PrivacyId("user", RecordBounds(1, max_weight=1))}
         return [
             pcoll
-            | way >> ExactCounters(PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", unit=unit))
+            | way >> ExactCounters(PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", privacy_unit=unit))
             | f"name {way}" >> beam.Map(lambda counters, way=way: (way, counters))
             for way, unit in ways.items()
         ] | beam.Flatten()

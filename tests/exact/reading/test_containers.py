@@ -98,7 +98,7 @@ def _rest(row: list[Any]) -> Any:
 @pytest.mark.pipeline
 def test_callables_may_read_a_record_from_a_list() -> None:
     rows = [["u", "good"], ["v", "good"], [], ["w"]]
-    counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, item=_rest, unit=PrivacyId(_first, BOUNDS)))
+    counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, item=_rest, privacy_unit=PrivacyId(_first, BOUNDS)))
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate([("good",), ("good",), ()]).counters)
 
 
@@ -108,11 +108,11 @@ def run_untyped(element: Any, private: beam.PTransform) -> list[Any]:
 
 
 WAYS: dict[str, Callable[[], beam.PTransform]] = {
-    "record": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", unit=Record()),
-    "id": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", unit=PrivacyId("user", BOUNDS)),
-    "key": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys("key")),
+    "record": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", privacy_unit=Record()),
+    "id": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", privacy_unit=PrivacyId("user", BOUNDS)),
+    "key": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", privacy_unit=Record(), keys=AssumePublicKeys("key")),
     "key and id": lambda: PrivateFrequencies(
-        SPEC, PRIVACY, item="page", unit=in_keys(PrivacyId("user", BOUNDS), "key"), keys=AssumePublicKeys("key")
+        SPEC, PRIVACY, item="page", privacy_unit=in_keys(PrivacyId("user", BOUNDS), "key"), keys=AssumePublicKeys("key")
     ),
 }
 
@@ -129,7 +129,7 @@ def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:
 @pytest.mark.pipeline
 def test_groups_are_refused_as_values_of_keys() -> None:
     """What GroupByKey makes is no record."""
-    per_key = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
+    per_key = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record(), keys=AssumePublicKeys())
     with pytest.raises(Exception, match=r"an element is a list: this is a container"):
         run_untyped(("a", [SECRET]), per_key)
 
@@ -164,7 +164,7 @@ def _without_ids(records: RecordReader, element: Any, elements: Selectors) -> An
 @pytest.mark.pipeline
 def test_lists_as_values_are_data() -> None:
     rows = [{"page": ["p"]}, {"page": {"p": 1}}, {"page": "good"}, {"page": ()}]
-    counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, item="page", unit=Record()))
+    counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, item="page", privacy_unit=Record()))
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good", ()]).counters)
 
 

@@ -19,7 +19,7 @@ from beam_dpsketch.exact.reading.columns import encode_ids
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import RecordReader, read_counts, read_table
 from beam_dpsketch.exact.reading.selectors import Selectors
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from tests.helpers import laws
 from tests.helpers.arrow_forms import OPAQUE, UNDECODABLE, VALUES, Form, forms, opaque, row_value
 from tests.helpers.counted import BOUNDS, DAY, RECIPES, counted
@@ -29,7 +29,7 @@ ITEM_RECIPES = [
     *RECIPES,
     SketchInput(SketchSpec(depth=1, width=16, item_hash="blake2b", item_key=b"0" * 16), BOUNDS),
     SketchInput(ListedItems(["Oslo", "", "Łódź 🚲", b"Oslo", b"\xff\xfe", 0, 1, -1, (1 << 64) - 1]), BOUNDS),
-    SketchInput(GroupedItems(TextDomain(6)), BOUNDS),
+    SketchInput(ThresholdedItems(TextDomain(6)), BOUNDS),
 ]
 TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 GOOD = {"user": "u", "key": "k", "item": "a", "n": 1}
@@ -60,7 +60,7 @@ def found_of(elements: list[Any], role: str, recipe: SketchInput) -> Any:
     reader = RecordReader(Selectors(item="item", weight="n", privacy_id="user"), per_key=False)
     try:
         read = reader.read_rows(elements) if type(elements[0]) is dict else reader.read_batch(elements[0], recipe)
-        if isinstance(recipe.spec, GroupedItems):
+        if isinstance(recipe.spec, ThresholdedItems):
             return Counter(read_counts(reader, read, recipe)["key"].to_pylist())
         ids = Counter(encode_ids(read_table(reader, read, BOUNDS, recipe)["unit"]).to_pylist())
         return ids, counted(elements, recipe, key="key" if role == "key" else None)

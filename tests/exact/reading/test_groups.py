@@ -1,4 +1,4 @@
-"""Groups of rows are those that a dictionary of lists would hold."""
+"""Thresholding of rows are those that a dictionary of lists would hold."""
 
 from __future__ import annotations
 

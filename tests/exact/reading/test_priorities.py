@@ -74,7 +74,7 @@ records = st.lists(
 
 @given(rows=records, signed=st.booleans(), data=st.data())
 def test_what_is_kept_does_not_depend_on_order_and_parts(rows: list[Any], signed: bool, data: st.DataObject) -> None:
-    bounds = RecordBounds(max_per_key=2, max_keys=2, max_weight=3, signed=signed)
+    bounds = RecordBounds(max_records=2, max_keys=2, max_weight=3, signed=signed)
     if signed:
         rows = [(unit, key, item, weight if item else -weight) for unit, key, item, weight in rows]
     shuffled = data.draw(st.permutations(rows))
@@ -95,7 +95,7 @@ def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
 
     It can fail: if the words do not depend on the unit, all units keep the same.
     """
-    bounds = RecordBounds(max_per_key=5, max_weight=2, signed=True)
+    bounds = RecordBounds(max_records=5, max_weight=2, signed=True)
     pieces, units = [(0, 2)] * 4 + [(0, 1)] + [(1, -2)] * 2, 3000
     rows = [(f"unit {unit}", "x", *net) for unit in range(units) for net in ((0, 9), (1, -4))]
     choices = Counter(tuple(sorted(chosen)) for chosen in itertools.combinations(pieces, 5))
@@ -119,7 +119,7 @@ def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
 @pytest.mark.slow
 def test_over_release_ids_every_record_is_as_likely() -> None:
     """Chi-square at a nominal 1e-10, an approximation that is good here to a factor of a few."""
-    bounds = RecordBounds(max_per_key=2)
+    bounds = RecordBounds(max_records=2)
     rows = [("A", "x", 0, 1)] * 6 + [("A", "x", item, 1) for item in range(1, 5)]
     counts: Counter[int] = Counter()
     trials = 3000
@@ -139,7 +139,7 @@ def test_equal_records_are_counted_and_not_held() -> None:
 
 @given(rows=st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), min_size=1, max_size=40), data=st.data())
 def test_numbers_as_ids_are_bounded_as_their_canonical_bytes(rows: list[tuple[int, int]], data: st.DataObject) -> None:
-    bound = RecordRule(RecordBounds(max_per_key=2), priorities())
+    bound = RecordRule(RecordBounds(max_records=2), priorities())
 
     def part(rows: list[tuple[int, int]], as_numbers: bool) -> pa.Table:
         units, items = [unit for unit, _ in rows], pa.array([item for _, item in rows], pa.uint64())
@@ -158,7 +158,7 @@ def test_numbers_as_ids_are_bounded_as_their_canonical_bytes(rows: list[tuple[in
 @pytest.mark.parametrize("units", [20, 1])
 def test_signed_bounds_take_memory_for_records_only(units: int, chosen: Any) -> None:
     """Twenty heavy records; written out, what is kept would be a million rows for each unit."""
-    bounds = RecordBounds(max_per_key=1_000_000, max_weight=2, signed=True)
+    bounds = RecordBounds(max_records=1_000_000, max_weight=2, signed=True)
     rows = [(f"unit {item % units}", "x", item, 2_000_001 * (-1) ** item) for item in range(20)]
     bound = RecordRule(bounds, chosen)
     selected = bound.select(concat_tables([bound.prune(table(rows[:9])), bound.prune(table(rows[9:]))]))
@@ -196,10 +196,12 @@ class Windowed(beam.PTransform):
 
 AB = PublicKeys(["a", "b"], "key")
 PIPELINES = {
-    "globally": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=USER),
-    "per key": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=in_keys(USER, AB), keys=AB),
-    "windows": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=USER),
-    "over windows": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=PrivacyId("user", USER.bounds, max_windows=2)),
+    "globally": PrivateFrequencies(SPEC, PRIVACY, item="item", privacy_unit=USER),
+    "per key": PrivateFrequencies(SPEC, PRIVACY, item="item", privacy_unit=in_keys(USER, AB), keys=AB),
+    "windows": PrivateFrequencies(SPEC, PRIVACY, item="item", privacy_unit=USER),
+    "over windows": PrivateFrequencies(
+        SPEC, PRIVACY, item="item", privacy_unit=PrivacyId("user", USER.bounds, max_windows=2)
+    ),
 }
 
 
@@ -222,9 +224,9 @@ def test_running_again_releases_identical_bytes(name: str) -> None:
 
 def test_first_windows_of_a_stream_are_no_function_of_the_secret() -> None:
     in_periods = PrivacyId("user", USER.bounds, max_windows=2, period=100)
-    limited = PrivateFrequencies(SPEC, PRIVACY, item="item", unit=in_periods)
+    limited = PrivateFrequencies(SPEC, PRIVACY, item="item", privacy_unit=in_periods)
     of_horizon = PrivacyId("user", USER.bounds, max_windows=2)
-    continual = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 10, 4), item="item", unit=of_horizon)
+    continual = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 10, 4), item="item", privacy_unit=of_horizon)
     for transform, windows in ((limited, window.FixedWindows(20)), (continual, window.GlobalWindows())):
 
         def build(pipeline: beam.Pipeline, transform: Any = transform, windows: Any = windows) -> beam.PCollection:

@@ -136,7 +136,7 @@ BAD = [
 def test_bad_records_with_an_id_contribute_and_stop_nothing() -> None:
     good = [("user 1", "good"), ("user 2", "good")]
     counters = exact(
-        [*BAD, *good, *BAD], PrivateFrequencies(SPEC, PRIVACY, item=second, unit=PrivacyId(first, WEIGHTED))
+        [*BAD, *good, *BAD], PrivateFrequencies(SPEC, PRIVACY, item=second, privacy_unit=PrivacyId(first, WEIGHTED))
     )
     # "text"[0] and "text"[1] are a fine id and item.
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good", "good", "e"]).counters)
@@ -147,22 +147,22 @@ def test_bad_records_without_an_id_contribute_and_stop_nothing() -> None:
     bad = [{}, {"page": None}, {"page": 1.5}, {"page": "p"}, {"page": "p", "n": "1"}, None, 3, beam.Row(n=1)]
     good = [{"page": "good", "n": 2}, beam.Row(page="good", n=3)]
     counters = exact(
-        bad + good + bad, PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", unit=Record(max_weight=10))
+        bad + good + bad, PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", privacy_unit=Record(max_weight=10))
     )
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good"], [5]).counters)
-    counters = exact([None, 1.5, "good", 1j, {}, True], PrivateFrequencies(SPEC, PRIVACY, unit=Record()))
+    counters = exact([None, 1.5, "good", 1j, {}, True], PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record()))
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good"]).counters)
 
 
 @pytest.mark.pipeline
 def test_bad_pairs_and_keys_contribute_nothing_and_stop_nothing() -> None:
     bad = [None, 3, ("a",), ("a", "b", "c"), (None, "p"), (1.5, "p"), (True, "p"), ([], "p"), ("a", None), ("a", 2.5)]
-    transform = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
+    transform = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record(), keys=AssumePublicKeys())
     counters = exact([*bad, ("a", "good"), *bad], transform)
     assert list(counters) == ["a"]
     np.testing.assert_array_equal(counters["a"], CountSketch(SPEC).accumulate(["good"]).counters)
     with_id = PrivateFrequencies(
-        SPEC, PRIVACY, unit=in_keys(PrivacyId(lambda value: "u", WEIGHTED), ()), keys=AssumePublicKeys()
+        SPEC, PRIVACY, privacy_unit=in_keys(PrivacyId(lambda value: "u", WEIGHTED), ()), keys=AssumePublicKeys()
     )
     counters = exact([*bad, ("a", "good"), *bad], with_id)
     np.testing.assert_array_equal(counters["a"], CountSketch(SPEC).accumulate(["good"]).counters)
@@ -194,12 +194,12 @@ def test_nulls_in_columns_and_empty_batches_contribute_nothing(with_id: bool) ->
     expected = CountSketch(SPEC).accumulate(["good"], [1 + 2 + 3])
     if not with_id:
         expected.accumulate(["p"], [2])
-    globally = PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", unit=unit)
+    globally = PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", privacy_unit=unit)
     counters = exact(BATCHES, globally)
     np.testing.assert_array_equal(counters, expected.counters)
     batches = [batch.assign(k="k") if isinstance(batch, pd.DataFrame) else with_key(batch) for batch in BATCHES]
     per_key = PrivateFrequencies(
-        SPEC, PRIVACY, item="page", weight="n", unit=in_keys(unit, "k"), keys=AssumePublicKeys("k")
+        SPEC, PRIVACY, item="page", weight="n", privacy_unit=in_keys(unit, "k"), keys=AssumePublicKeys("k")
     )
     np.testing.assert_array_equal(exact(batches, per_key)["k"], expected.counters)
 

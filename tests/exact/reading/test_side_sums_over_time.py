@@ -1,4 +1,4 @@
-"""Side counters in rows over time: each counter of a unit is short enough over all rows, keys and windows."""
+"""Summary counts in rows over time: each counter of a unit is short enough over all rows, keys and windows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import REPLACE_ONE, NeighboringRelation, NormBound, SketchSpec
+from beam_dpsketch import REPLACE_ONE, NormBound, SketchSpec
 from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.over_time import mechanism as base
 from beam_dpsketch.privacy.over_time.lengths import WindowPairs
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.over_time.pairs import ONE_PAIR
-from beam_dpsketch.privacy.side_counters import SideCounter
+from beam_dpsketch.privacy.summary_counts import SummaryCount
 from tests.helpers import laws, rows, side_sums
 from tests.helpers.norms import Place, Records
 from tests.helpers.rows import UNIT
@@ -180,10 +181,10 @@ def test_above_the_dense_limit_counters_are_never_too_large(monkeypatch: pytest.
 
 
 def limited(**changes: Any) -> laws.Fault:
-    return laws.around(SideCounter, "limited", lambda exact, *given, **settings: exact(*given, **settings | changes))
+    return laws.around(SummaryCount, "limited", lambda exact, *given, **settings: exact(*given, **settings | changes))
 
 
-def in_each_window(exact: Any, counter: SideCounter, values: Any, units: np.ndarray, **settings: Any) -> np.ndarray:
+def in_each_window(exact: Any, counter: SummaryCount, values: Any, units: np.ndarray, **settings: Any) -> np.ndarray:
     return exact(counter, values, np.arange(len(units)), **settings | {"pairs": None})
 
 
@@ -193,7 +194,7 @@ FAULTS = {
     ),
     "no pairs": limited(pairs=None),
     "16 bits": limited(scale_bits=16),
-    "a limit for each window": laws.around(SideCounter, "limited", in_each_window),
+    "a limit for each window": laws.around(SummaryCount, "limited", in_each_window),
     "units mixed up": laws.around(  # squares in the order in which they were paired
         WindowPairs, "squares", lambda exact, *given: exact(*given)[::-1], f"{TOO_MUCH}|not as said"
     ),

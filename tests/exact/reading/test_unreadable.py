@@ -40,12 +40,12 @@ MISSPELT = PrivacyId("usr", ONE)
 
 
 def frequencies(unit: Any, **arguments: Any) -> PrivateFrequencies:
-    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, **arguments)
+    return PrivateFrequencies(SPEC, PRIVACY, privacy_unit=unit, **arguments)
 
 
 def per_key(key: str, unit: Any, **arguments: Any) -> PrivateFrequencies:
     keys = AssumePublicKeys(key)
-    return PrivateFrequencies(SPEC, PRIVACY, unit=in_keys(unit, keys), keys=keys, **arguments)
+    return PrivateFrequencies(SPEC, PRIVACY, privacy_unit=in_keys(unit, keys), keys=keys, **arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -77,10 +77,12 @@ def warning(argument: str) -> str:
 DROPPED = {
     "item='town'": frequencies(RECORD, item="town"),
     "item (a callable)": frequencies(RECORD, item=lambda row: row["town"]),
-    "item='share'": PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="share", unit=RECORD),
+    "item='share'": PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="share", privacy_unit=RECORD),
     "weight='share'": frequencies(RECORD, item="city", weight="share"),
     "key='share'": per_key("share", RECORD, item="city"),
-    "key='user'": PrivateFrequencies(SPEC, PRIVACY, item="city", unit=RECORD, keys=PublicKeys(["listed"], "user")),
+    "key='user'": PrivateFrequencies(
+        SPEC, PRIVACY, item="city", privacy_unit=RECORD, keys=PublicKeys(["listed"], "user")
+    ),
     "privacy_id='usr'": frequencies(MISSPELT, item="city"),
     "item='place'": frequencies(USER, item="place"),
     "weight='n'": frequencies(USER, item="city", weight="n"),
@@ -109,9 +111,11 @@ FORMS: dict[str, Callable[[], list[Any]]] = {
     "pandas": lambda: [pd.DataFrame(MIXED)],
 }
 QUANTILES: dict[str, Callable[[], beam.PTransform]] = {
-    "record": lambda: PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="n", unit=RECORD),
-    "keys": lambda: PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="n", unit=RECORD, keys=AssumePublicKeys("k")),
-    "id": lambda: PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="n", unit=USER),
+    "record": lambda: PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="n", privacy_unit=RECORD),
+    "keys": lambda: PrivateQuantiles(
+        IntegerDomain(0, 9), PRIVACY, item="n", privacy_unit=RECORD, keys=AssumePublicKeys("k")
+    ),
+    "id": lambda: PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="n", privacy_unit=USER),
     "weight": lambda: frequencies(USER, item="k", weight="n"),
 }
 
@@ -187,6 +191,6 @@ def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "id"])
 def test_continual_release_refuses_elements_without_timestamps(unit: Any) -> None:
     over_time = unit if unit is RECORD else dataclasses.replace(unit, max_windows=2)
-    transform = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), item="city", unit=over_time)
+    transform = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), item="city", privacy_unit=over_time)
     with pytest.raises(Exception, match="elements have no timestamps"):
         seen_by_sink(lambda pipeline: pipeline | beam.Create(ROWS[:3]) | transform)

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import IncompatibleSketchError, ListedHistogram, ListedItems, RecordBounds
+from beam_dpsketch import IncompatibleSketchError, ListedItems, RecordBounds
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.sketches import listed_items, raw_type
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from tests.helpers import laws, strategies
 from tests.helpers.strategies import bounds

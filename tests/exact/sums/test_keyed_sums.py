@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import IntegerDomain, SketchSpec, TreeSpec
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
-from beam_dpsketch.exact.sketches.factor import FactorSpec
+from beam_dpsketch.exact.sketches.factor import FactorizationSpec
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
@@ -29,7 +29,7 @@ SPECS: dict[str, Any] = {
     "count_min": SketchSpec(kind="count_min", depth=2, width=64),
     "listed": ListedItems(["a", "b", "c"]),
     "tree": TreeSpec.for_ranks(IntegerDomain(0, 255)),
-    "factor": FactorSpec(IntegerDomain(0, 99)),
+    "factor": FactorizationSpec(IntegerDomain(0, 99)),
 }
 KEYS = ["a", "b", 7, b"a", ("a", (1, "b")), "\ud800", "", -1]
 

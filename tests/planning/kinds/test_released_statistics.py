@@ -21,7 +21,6 @@ from beam_dpsketch import (
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseSpec,
     ReleaseTerms,
@@ -32,6 +31,7 @@ from beam_dpsketch.answers.statistics import ReleasedStatistics
 from beam_dpsketch.by_hand import release
 from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.planning.kinds.statistics import Statistics
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from tests.helpers import by_hand, laws, timeline_rows
 from tests.helpers.noise import without_noise
 
@@ -249,7 +249,7 @@ def nothing_known(released: ReleasedStatistics) -> None:
     low, high = released.spec.ends
     half = released.spec.width / 2
     assert released.mean() == (None, low, high)
-    assert [note.code for note in released.mean().notes] == ["cannot_tell"]
+    assert [note.code for note in released.mean().notes] == ["too_few_records"]
     assert released.variance() == (None, 0.0, half**2)
     assert released.std() == (None, 0.0, half)
 
@@ -304,7 +304,7 @@ def test_no_counters_give_answers_that_are_not_finite_or_out_of_order(
 def of_weight(domain: Any, value: float, records: int) -> ReleasedStatistics:
     """A release of equal numbers of the largest weight."""
     raw = sums_of(domain, np.full(records, value), np.full(records, HEAVY.max_weight))
-    released = release(raw, ReleaseTerms(PrivacySpec(rho=1), HEAVY, unit=PrivacyUnit.PRIVACY_ID))
+    released = release(raw, ReleaseTerms(PrivacySpec(rho=1), HEAVY, privacy_unit=PrivacyUnit.PRIVACY_ID))
     assert isinstance(released, ReleasedStatistics)
     return released
 
@@ -353,7 +353,7 @@ def test_a_noisier_release_does_not_hide_that_another_is_full() -> None:
 
 def test_a_norm_leaves_less_room() -> None:
     """Weights are in units of 2^-16 there. In 19 releases, 3 of 10^12 intervals are wrong: 1e-10 in all."""
-    terms = ReleaseTerms(PrivacySpec(rho=1), NormBound(1 << 10, max_weight=2), unit=PrivacyUnit.PRIVACY_ID)
+    terms = ReleaseTerms(PrivacySpec(rho=1), NormBound(1 << 10, max_weight=2), privacy_unit=PrivacyUnit.PRIVACY_ID)
     for bits in range(20, 39):
         raw = sums_of(WIDE, [4000.0], [1 << bits + 16]).in_units_of(16)
         released = release(raw, terms)

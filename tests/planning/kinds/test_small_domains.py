@@ -15,7 +15,7 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AutoNorm,
     DyadicCountSketch,
-    FactorSpec,
+    FactorizationSpec,
     Horizon,
     IntegerDomain,
     KeySelection,
@@ -24,12 +24,10 @@ from beam_dpsketch import (
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     PublicKeys,
     Quantiles,
     Record,
     RecordBounds,
-    ReleasedSketch,
     ReleaseSpec,
     ReleaseTerms,
     TimeRange,
@@ -38,8 +36,10 @@ from beam_dpsketch import (
     plan,
     release_frame,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise.laws import Noise
 from tests.helpers.binomials import binomial_tails
 
@@ -47,8 +47,8 @@ EPSILON, RHO, PURE = PrivacySpec(epsilon=1, delta=1e-6), PrivacySpec(rho=0.1), P
 FALSE_ALARM = 1e-9
 
 
-def of(size: int, privacy: PrivacySpec = EPSILON, unit: Any = None, **others: Any) -> ReleaseSpec:
-    return ReleaseSpec(Quantiles(IntegerDomain(0, size - 1)), privacy, unit or Record(), item="value", **others)
+def of(size: int, privacy: PrivacySpec = EPSILON, privacy_unit: Any = None, **others: Any) -> ReleaseSpec:
+    return ReleaseSpec(Quantiles(IntegerDomain(0, size - 1)), privacy, privacy_unit or Record(), item="value", **others)
 
 
 def person(bounds: Any, **others: Any) -> PrivacyId:
@@ -61,38 +61,39 @@ HISTOGRAMS: dict[str, Callable[[], ReleaseSpec]] = {
     "records, epsilon alone": lambda: of(256, PURE),
     "records, in windows": lambda: of(256, windows=TimeRange(0, 86_400)),
     "records, of listed keys": lambda: of(256, keys=PublicKeys(["a", "b"], "key")),
-    "people, one record each": lambda: of(200, unit=person(RecordBounds(1))),
-    "people, a norm of order 1": lambda: of(200, unit=person(NormBound(5, order=1))),
-    "people, a norm of order 1, epsilon alone": lambda: of(200, PURE, person(NormBound(5, order=1))),
-    "people, a norm that the data choose": lambda: of(8, unit=person(AutoNorm())),
-    "people, of order 1, that the data choose": lambda: of(200, unit=person(AutoNorm(order=1))),
-    "people, in two keys": lambda: of(4, unit=person(AutoNorm()), keys=PublicKeys(["a", "b"], "key")),
+    "people, one record each": lambda: of(200, privacy_unit=person(RecordBounds(1))),
+    "people, an L1 norm": lambda: of(200, privacy_unit=person(NormBound(5, norm="l1"))),
+    "people, an L1 norm, epsilon alone": lambda: of(200, PURE, person(NormBound(5, norm="l1"))),
+    "people, a norm that the data choose": lambda: of(8, privacy_unit=person(AutoNorm())),
+    "people, of L1, that the data choose": lambda: of(200, privacy_unit=person(AutoNorm(norm="l1"))),
+    "people, in two keys": lambda: of(4, privacy_unit=person(AutoNorm()), keys=PublicKeys(["a", "b"], "key")),
     "named": lambda: ReleaseSpec(Quantiles(TreeSpec.histogram(IntegerDomain(0, 999))), RHO, Record(), item="value"),
     "in settings": lambda: read_release(
-        "{kind: quantiles, item: value, domain: {type: integer, low: 0, high: 9}, unit: record, privacy: {epsilon: 1}}"
+        "{kind: quantiles, item: value, domain: {type: integer, low: 0, high: 9}, privacy_unit: record, "
+        "privacy: {epsilon: 1}}"
     ),
     "named in settings": lambda: read_release(
         "{kind: quantiles, item: value, domain: {type: integer, low: 0, high: 999}, layout: histogram, "
-        "unit: record, privacy: {epsilon: 1, delta: 1.0e-6}}"
+        "privacy_unit: record, privacy: {epsilon: 1, delta: 1.0e-6}}"
     ),
 }
 OTHERS: dict[str, tuple[Callable[[], ReleaseSpec], type]] = {
-    "257 values": (lambda: of(257), FactorSpec),
-    "a rho": (lambda: of(9, RHO), FactorSpec),
-    "Gaussian noise": (lambda: of(9, PrivacySpec(epsilon=1, delta=1e-6, noise="gaussian")), FactorSpec),
-    "more noise than a factor": (lambda: of(256, PrivacySpec(epsilon=0.1, delta=1e-5)), FactorSpec),
+    "257 values": (lambda: of(257), FactorizationSpec),
+    "a rho": (lambda: of(9, RHO), FactorizationSpec),
+    "Gaussian noise": (lambda: of(9, PrivacySpec(epsilon=1, delta=1e-6, noise="gaussian")), FactorizationSpec),
+    "more noise than a factor": (lambda: of(256, PrivacySpec(epsilon=0.1, delta=1e-5)), FactorizationSpec),
     "people in many keys": (
-        lambda: of(64, unit=person(RecordBounds(1, max_keys=32)), keys=PublicKeys(range(64), "key")),
-        FactorSpec,
+        lambda: of(64, privacy_unit=person(RecordBounds(1, max_keys=32)), keys=PublicKeys(range(64), "key")),
+        FactorizationSpec,
     ),
     "chosen keys": (
-        lambda: of(9, unit=person(RecordBounds(1, max_keys=1)), keys=KeySelection(1e-8, "key")),
-        FactorSpec,
+        lambda: of(9, privacy_unit=person(RecordBounds(1, max_keys=1)), keys=KeySelection(1e-8, "key")),
+        FactorizationSpec,
     ),
-    "a norm of order 2": (lambda: of(9, unit=person(NormBound(5))), TreeSpec),
-    "9 values of people": (lambda: of(9, unit=person(AutoNorm())), TreeSpec),
+    "an L2 norm": (lambda: of(9, privacy_unit=person(NormBound(5))), TreeSpec),
+    "9 values of people": (lambda: of(9, privacy_unit=person(AutoNorm())), TreeSpec),
     "8 values of people in three keys": (
-        lambda: of(8, unit=person(AutoNorm()), keys=PublicKeys(["a", "b", "c"], "key")),
+        lambda: of(8, privacy_unit=person(AutoNorm()), keys=PublicKeys(["a", "b", "c"], "key")),
         TreeSpec,
     ),
     "over time": (lambda: of(9, windows=Horizon(0, 60, 4)), TreeSpec),
@@ -135,14 +136,14 @@ def test_a_plan_says_what_the_others_would_give() -> None:
 def test_metrics_have_one_noise_so_layouts_are_those_of_gaussian_noise() -> None:
     quantiles = Quantiles(IntegerDomain(0, 9))
     (part,) = ReleaseSpec(Metrics({"a": Metric(quantiles, "x")}), EPSILON, Record()).spec.parts
-    assert isinstance(part.spec, FactorSpec)
+    assert isinstance(part.spec, FactorizationSpec)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 256])
 def test_a_norm_that_the_data_choose_is_that_of_short_lists_up_to_8_values(size: int) -> None:
-    bounds = of(size, unit=person(AutoNorm())).unit.bounds
+    bounds = of(size, privacy_unit=person(AutoNorm())).privacy_unit.bounds
     assert bounds == (AutoNorm().suiting(size) if size <= 8 else AutoNorm())
-    assert bounds.order == (1 if size <= 8 else 2)  # type: ignore[attr-defined]
+    assert bounds.bound(5).norm == ("l1" if size <= 8 else "l2")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, None])
@@ -154,18 +155,18 @@ def test_the_scale_is_the_largest_change_of_any_unit_over_epsilon(bounds: Record
     records = [(value, weight) for value in range(4) for weight in weights]
     units = [()] + [
         chosen
-        for count in range(1, bounds.max_per_key + 1)
+        for count in range(1, bounds.max_records + 1)
         for chosen in itertools.combinations_with_replacement(records, count)
     ]
     counters = []
-    for unit in units:
+    for privacy_unit in units:
         raw = DyadicCountSketch(TreeSpec.histogram(domain))
-        values, own = (np.array([each[place] for each in unit], dtype=np.int64) for place in (0, 1))
+        values, own = (np.array([each[place] for each in privacy_unit], dtype=np.int64) for place in (0, 1))
         counters.append(raw.accumulate_keys(values.astype(np.uint64), own).to_vector())
     others = counters if relation else [counters[0]]
     largest = max(int(np.abs(one - other).sum()) for one in counters for other in others)
-    privacy = PrivacySpec(epsilon=epsilon, side_counters=None, **({"relation": relation} if relation else {}))
-    terms = ReleaseTerms(privacy, bounds, unit=PrivacyUnit.PRIVACY_ID)
+    privacy = PrivacySpec(epsilon=epsilon, summary_counts=None, **({"relation": relation} if relation else {}))
+    terms = ReleaseTerms(privacy, bounds, privacy_unit=PrivacyUnit.PRIVACY_ID)
     (parameter,) = plan(domain, terms).sigma_squared
     assert parameter == 2 * (largest / epsilon) ** 2
 
@@ -208,14 +209,16 @@ def test_releases_are_stored_combined_and_compared() -> None:
 # Searches
 
 
-def searched(size: int, privacy: PrivacySpec = EPSILON, unit: Any = None, **others: Any) -> ReleaseSpec:
-    return ReleaseSpec(TopKSearch(IntegerDomain(0, size - 1), 3), privacy, unit or Record(), item="value", **others)
+def searched(size: int, privacy: PrivacySpec = EPSILON, privacy_unit: Any = None, **others: Any) -> ReleaseSpec:
+    return ReleaseSpec(
+        TopKSearch(IntegerDomain(0, size - 1), 3), privacy, privacy_unit or Record(), item="value", **others
+    )
 
 
 @pytest.mark.parametrize("size", [1, 2, 16, 17, 257, 65_536, 122_501, 1 << 17])
 def test_a_search_has_a_histogram_that_takes_little_more_memory_than_a_tree(size: int) -> None:
     domain = IntegerDomain(0, size - 1)
-    for declared in (searched(size), searched(size, RHO), searched(size, unit=person(NormBound(5)))):
+    for declared in (searched(size), searched(size, RHO), searched(size, privacy_unit=person(NormBound(5)))):
         assert declared.spec == TreeSpec.histogram(domain)
     assert plan(domain, ReleaseTerms(EPSILON), search=True).spec == TreeSpec.histogram(domain)
     assert declared.spec.cells <= 1.07 * max(TreeSpec.for_search(domain).cells, 2)
@@ -240,15 +243,16 @@ def test_a_plan_of_a_search_reports_what_a_tree_would_find() -> None:
     assert "Layout: a histogram, one counter for each value.\n" in str(searched(16).plan())
 
 
-def test_people_have_a_norm_of_order_1_over_few_values() -> None:
-    for size, order in ((16, 1), (17, 2)):
-        assert searched(size, unit=person(AutoNorm())).unit.bounds.order == order  # type: ignore[attr-defined]
+def test_people_have_a_norm_l1_over_few_values() -> None:
+    for size, norm in ((16, "l1"), (17, "l2")):
+        bounds = searched(size, privacy_unit=person(AutoNorm())).privacy_unit.bounds
+        assert bounds.bound(5).norm == norm  # type: ignore[attr-defined]
 
 
 def test_the_most_frequent_values_are_found_by_epsilon_alone_and_deletions_count() -> None:
     """Noise of scale 1, or 30 where weights are signed: an error of 1,000 has a probability below 1e-14."""
     values = np.repeat([7, 300, 41, 5], [9_000, 6_000, 3_000, 500])
-    settings = "{kind: top_k, k: 3, item: value, domain: {type: integer, low: 0, high: 999}, unit: record, "
+    settings = "{kind: top_k, k: 3, item: value, domain: {type: integer, low: 0, high: 999}, privacy_unit: record, "
     for declared in (searched(1000, PURE), read_release(settings + "privacy: {epsilon: 1}}")):
         released = release_frame(pa.table({"value": values}), declared)
         assert [each.item for each in released.top_k(3)] == [7, 300, 41]

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from beam_dpsketch import IntegerDomain, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
+from beam_dpsketch import IntegerDomain, PrivacySpec, RecordBounds, ReleaseTerms
 from beam_dpsketch.answers import statistics as released
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import Part, release_parts
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from tests.helpers import laws, noise_audit
 
 ALARM, LEAST, MOST = 1e-11, 0.93, 0.97
@@ -48,8 +49,8 @@ def measure(noise: str, place: str, records: int, releases: int) -> Held:
     """Return how often the truth is held, in releases of the same numbers."""
     values = np.linspace(*PLACES[place], records).round().astype(np.int64)
     raw = NumberSums(SPEC).accumulate(values)
-    privacy = PrivacySpec(**NOISES[noise], side_counters=None)
-    terms = ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.PRIVACY_ID)
+    privacy = PrivacySpec(**NOISES[noise], summary_counts=None)
+    terms = ReleaseTerms(privacy, RecordBounds(1), privacy_unit=PrivacyUnit.PRIVACY_ID)
     part = Part(raw, np.zeros(0, dtype=np.int64))
     held = np.zeros(5, dtype=int)
     for each in answers_of(release_parts([part] * releases, Calibration.of(SPEC, terms))):
@@ -122,7 +123,7 @@ def check_noise(size: int = 10_000) -> None:
     """Raise unless the noise of each sum is the discrete Gaussian that the statement says, times the amount by hand."""
     spec = StatisticsSpec(IntegerDomain(5, 8), variance=True)
     raw = NumberSums(spec).accumulate([5, 6, 6, 99])
-    terms = ReleaseTerms(PrivacySpec(rho=Fraction(1, 20), side_counters=None), RecordBounds(1))
+    terms = ReleaseTerms(PrivacySpec(rho=Fraction(1, 20), summary_counts=None), RecordBounds(1))
     parts = [Part(raw, np.zeros(0, dtype=np.int64))] * 2 * size
     released = [*answers_of(release_parts(parts, Calibration.of(spec, terms)))]
     residuals = np.array([each.counters for each in released]) - raw.counters

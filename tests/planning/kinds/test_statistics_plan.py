@@ -9,7 +9,7 @@ import pytest
 
 from beam_dpsketch import (
     ArgumentError,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
     IntegerDomain,
     NormBound,
@@ -40,14 +40,14 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 
 
 def declared(case: str, variance: bool = False) -> ReleaseSpec:
-    domain, unit, rho = CASES[case]
-    privacy = PrivacySpec(rho=rho, side_counters=None)
-    return ReleaseSpec(Statistics(domain, variance), privacy, unit, item="x")
+    domain, privacy_unit, rho = CASES[case]
+    privacy = PrivacySpec(rho=rho, summary_counts=None)
+    return ReleaseSpec(Statistics(domain, variance), privacy, privacy_unit, item="x")
 
 
 def released(spec: ReleaseSpec, records: int) -> Any:
     """A release of this many equal numbers in the middle of the domain, each with a weight of 1."""
-    bits = 16 if isinstance(spec.unit.bounds, NormBound) else 0
+    bits = 16 if isinstance(spec.privacy_unit.bounds, NormBound) else 0
     middle = np.array([spec.spec.steps // 2], dtype=np.uint64)
     raw = NumberSums(spec.spec).accumulate_keys(middle, np.array([records << bits]))
     return release(raw.in_units_of(bits), spec.resolved.terms)
@@ -72,7 +72,7 @@ def test_a_plan_says_from_how_many_records_on_nothing_may_be_told(case: str) -> 
     numbers = [1 << bits for bits in range(24, 46)]
     plans = {number: spec.plan(number) for number in numbers}
     told = [number for number in numbers if released(spec, number).mean().estimate is not None]
-    warned = [number for number, plan in plans.items() if any("no room" in each for each in plan.foolish)]
+    warned = [number for number, plan in plans.items() if any("no room" in each for each in plan.warnings)]
     first = min(warned, default=1 << 60)
     surely = [number for number in numbers if number != 2 * first and number < first << 10]
     assert [number for number in surely if number in told] == [number for number in surely if number < 2 * first]
@@ -80,16 +80,18 @@ def test_a_plan_says_from_how_many_records_on_nothing_may_be_told(case: str) -> 
     assert [number for number, plan in plans.items() if plan.mean is None] == warned
 
 
-@pytest.mark.parametrize("unit", [Record(), PrivacyId("who", NormBound(20, order=1))], ids=["a record", "a norm"])
+@pytest.mark.parametrize(
+    "privacy_unit", [Record(), PrivacyId("who", NormBound(20, norm="l1"))], ids=["a record", "a norm"]
+)
 @pytest.mark.parametrize("size", [2, 1001, pytest.param((1 << 17) + 5, marks=pytest.mark.slow)])
-def test_a_plan_of_ranks_says_how_many_records_of_one_value_rows_have_room_for(unit: Any, size: int) -> None:
-    layout = FactorSpec(IntegerDomain(0, size - 1))
-    spec = ReleaseSpec(Quantiles(layout), PrivacySpec(rho=0.5, side_counters=None), unit, item="x")
-    bits = 16 if isinstance(unit.bounds, NormBound) else 0
+def test_a_plan_of_ranks_says_how_many_records_of_one_value_rows_have_room_for(privacy_unit: Any, size: int) -> None:
+    layout = FactorizationSpec(IntegerDomain(0, size - 1))
+    spec = ReleaseSpec(Quantiles(layout), PrivacySpec(rho=0.5, summary_counts=None), privacy_unit, item="x")
+    bits = 16 if isinstance(privacy_unit.bounds, NormBound) else 0
     terms = spec.resolved.terms
     room = layout.factor.room(bits + terms.grid_bits(spec.plan().sigma_squared[0]))
-    assert not any("E515" in each for each in spec.plan(room - 1).foolish)
-    assert any("E515" in each for each in spec.plan(room).foolish)
+    assert not any("E515" in each for each in spec.plan(room - 1).warnings)
+    assert any("E515" in each for each in spec.plan(room).warnings)
 
     def made(records: int, place: int) -> Any:
         raw = FactorHistogram(layout)
@@ -104,7 +106,7 @@ def test_a_plan_of_ranks_says_how_many_records_of_one_value_rows_have_room_for(u
 
 def test_a_tree_below_a_factor_has_its_room_and_a_plain_one_has_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sketch_plan, "_expected_answers", lambda *_: {})  # of made-up data, which would take minutes
-    domain, unit = IntegerDomain(0, (1 << 20) - 1), PrivacyId("who", NormBound(20, order=1))
+    domain, privacy_unit = IntegerDomain(0, (1 << 20) - 1), PrivacyId("who", NormBound(20, norm="l1"))
     for layout, is_full in ((TreeSpec.for_ranks(domain), True), (TreeSpec.for_memory(domain), False)):
-        spec = ReleaseSpec(Quantiles(layout), PrivacySpec(rho=0.5), unit, item="x")
-        assert any("E515" in each for each in spec.plan(1 << 29).foolish) == is_full
+        spec = ReleaseSpec(Quantiles(layout), PrivacySpec(rho=0.5), privacy_unit, item="x")
+        assert any("E515" in each for each in spec.plan(1 << 29).warnings) == is_full

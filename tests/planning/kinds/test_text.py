@@ -15,8 +15,6 @@ import pytest
 from beam_dpsketch import (
     AutoNorm,
     BytesDomain,
-    GroupedCounts,
-    Groups,
     Horizon,
     IPv4Domain,
     KeySelection,
@@ -30,6 +28,8 @@ from beam_dpsketch import (
     ReleaseSpec,
     ReleaseTerms,
     TextDomain,
+    ThresholdedCounts,
+    Thresholding,
     TopKSearch,
     plan,
     release_frame,
@@ -37,7 +37,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.settings import AUTO_BLOCK, NORM_BLOCK
-from beam_dpsketch.planning.kinds.grouped_counts import USUAL_MAX_KEYS
+from beam_dpsketch.planning.kinds.thresholded_counts import USUAL_MAX_KEYS
 from beam_dpsketch.transforms import PrivateTopK
 from tests.cli.consoles import run
 
@@ -48,9 +48,9 @@ SETTINGS: dict[str, Any] = {
     "item": "word",
     "domain": {"type": "text", "max_bytes": 5},
     "privacy": {"epsilon": 2, "delta": 1e-6},
-    "unit": {"privacy_id": "user", "norm": {"max_norm": 4}},
+    "privacy_unit": {"privacy_id": "user", "norm": {"max_norm": 4}},
 }
-ARGUMENTS: dict[str, Any] = {"privacy": PROMISE, "unit": PrivacyId("user", NormBound(4)), "item": "word"}
+ARGUMENTS: dict[str, Any] = {"privacy": PROMISE, "privacy_unit": PrivacyId("user", NormBound(4)), "item": "word"}
 TABLE = pa.table({"user": range(3000), "word": ["to"] * 2000 + ["tea"] * 999 + ["secret"]})
 HORIZON = {"start": "2024-01-01", "window_size": "1d", "windows": 3}
 NO_DELTA = "method{} must have a delta where rho or a part of a budget pays .* give {}"
@@ -65,14 +65,14 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], str, str]
     "rho": (
         lambda: {"privacy": PrivacySpec(rho=1)},
         {"privacy": {"rho": 1}},
-        NO_DELTA.format("", r"method=Groups\(delta=1e-8\)"),
-        NO_DELTA.format(":", r"method: \{groups: \{delta: 1.0e-8\}\}"),
+        NO_DELTA.format("", r"method=Thresholding\(delta=1e-8\)"),
+        NO_DELTA.format(":", r"method: \{threshold: \{delta: 1.0e-8\}\}"),
     ),
     "a part of a budget": (
         lambda: {"privacy": split()},
         {"privacy": {"share": "1/2", "of": {"epsilon": 2, "delta": 1e-6}}},
-        NO_DELTA.format("", r"method=Groups\(delta=1e-8\)"),
-        NO_DELTA.format(":", r"method: \{groups: \{delta: 1.0e-8\}\}"),
+        NO_DELTA.format("", r"method=Thresholding\(delta=1e-8\)"),
+        NO_DELTA.format(":", r"method: \{threshold: \{delta: 1.0e-8\}\}"),
     ),
     "epsilon alone": (
         lambda: {"privacy": PrivacySpec(epsilon=2)},
@@ -87,10 +87,10 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], str, str]
         "keys: must be keys.public or keys.assume_public: true .*a key shows only if",
     ),
     "deletions": (
-        lambda: {"unit": PrivacyId("user", NormBound(4, signed=True))},
-        {"unit": {"privacy_id": "user", "norm": {"max_norm": 4, "signed": True}}},
+        lambda: {"privacy_unit": PrivacyId("user", NormBound(4, signed=True))},
+        {"privacy_unit": {"privacy_id": "user", "norm": {"max_norm": 4, "signed": True}}},
         "signed must not be set .*release PrivateFrequencies, which count deletions, and ask top_k with candidates",
-        "unit.norm.signed: must not be set .*release kind: frequencies, which count deletions",
+        "privacy_unit.norm.signed: must not be set .*release kind: frequencies, which count deletions",
     ),
     "rows over time": (
         lambda: {"windows": Horizon(0, 86_400, 3)},
@@ -99,10 +99,10 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], str, str]
         "horizon: must not be a horizon .*release kind: frequencies over time, and ask top_k with candidates",
     ),
     "records of any number of items": (
-        lambda: {"unit": PrivacyId("user", RecordBounds(2))},
-        {"unit": {"privacy_id": "user", "records": {"max_per_key": 2}}},
+        lambda: {"privacy_unit": PrivacyId("user", RecordBounds(2))},
+        {"privacy_unit": {"privacy_id": "user", "records": {"max_records": 2}}},
         r"max_keys must be given .*as in RecordBounds\(5, max_keys=2\)",
-        "unit.records.max_keys: must be given .*as in records: {max_per_key: 5, max_keys: 2}",
+        "privacy_unit.records.max_keys: must be given .*as in records: {max_records: 5, max_keys: 2}",
     ),
 }
 DOORS = ("transform", "frame", "settings", "rows", "command")
@@ -118,7 +118,7 @@ def through(door: str, case: str, folder: pathlib.Path) -> str:
         return printed
     made = {
         "transform": lambda: PrivateTopK(TEXT, k=3, **(ARGUMENTS | arguments())),
-        "frame": lambda: ReleaseSpec(GroupedCounts(TEXT, 3), **(ARGUMENTS | arguments())).resolved,
+        "frame": lambda: ReleaseSpec(ThresholdedCounts(TEXT, 3), **(ARGUMENTS | arguments())).resolved,
         "settings": lambda: read_release(SETTINGS | settings),
         "rows": lambda: rows.PrivateTopK(**{k: v for k, v in (SETTINGS | settings).items() if k != "kind"}),
     }[door]
@@ -144,10 +144,13 @@ OPTIONS = ["--kind", "top_k", "--k", "3", "--item", "word", "--privacy-id", "use
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--rho 1", r"give method: \{groups: \{delta: 1.0e-8\}\} in a file of --config, or --epsilon and --delta in"),
+        (
+            "--rho 1",
+            r"give method: \{threshold: \{delta: 1.0e-8\}\} in a file of --config, or --epsilon and --delta in",
+        ),
         ("--epsilon 2", "--delta must be given next to epsilon .*as in --epsilon 1 --delta 1e-6"),
         ("--epsilon 2 --delta 1e-6 --key k --select-keys 1e-8 --max-keys 9", "--public-keys or --assume-public-keys"),
-        ("--epsilon 2 --delta 1e-6 --max-per-key 2", "--max-norm"),
+        ("--epsilon 2 --delta 1e-6 --max-records 2", "--max-norm"),
     ],
 )
 def test_the_command_names_its_options(options: str, words: str) -> None:
@@ -157,7 +160,7 @@ def test_the_command_names_its_options(options: str, words: str) -> None:
 
 
 def test_half_of_the_promised_delta_pays_for_the_threshold_in_all_doors() -> None:
-    spec = ReleaseSpec(GroupedCounts(TEXT, 3), **ARGUMENTS)
+    spec = ReleaseSpec(ThresholdedCounts(TEXT, 3), **ARGUMENTS)
     of_rows = rows.PrivateTopK(**{name: value for name, value in SETTINGS.items() if name != "kind"})
     declared = [PrivateTopK(TEXT, k=3, **ARGUMENTS)._declared, spec, read_release(SETTINGS), of_rows._declared]
     for each in declared:
@@ -168,9 +171,9 @@ def test_half_of_the_promised_delta_pays_for_the_threshold_in_all_doors() -> Non
     released = release_frame(TABLE, SETTINGS)
     assert released.items == ("to", "tea")
     assert released.privacy.delta == Fraction(1, 2_000_000)
-    assert released.privacy.shown_epsilon <= 2
-    assert released.privacy.shown_delta == 1e-6
-    explicit = release_frame(TABLE, SETTINGS | {"method": {"groups": {"delta": 1e-9}}, "privacy": {"rho": 1}})
+    assert released.privacy.reported_epsilon <= 2
+    assert released.privacy.reported_delta == 1e-6
+    explicit = release_frame(TABLE, SETTINGS | {"method": {"threshold": {"delta": 1e-9}}, "privacy": {"rho": 1}})
     assert (explicit.privacy.rho, explicit.privacy.delta) == (1, Fraction(1, 10**9))
 
 
@@ -180,37 +183,46 @@ def test_half_of_the_promised_delta_pays_for_the_threshold_in_all_doors() -> Non
         (NormBound(4), USUAL_MAX_KEYS),
         (AutoNorm(), USUAL_MAX_KEYS),
         (NormBound(4, max_keys=7), 7),
-        (NormBound(4, resource_limit=20), 20),
-        (NormBound(4, resource_limit=20, max_keys=30), 30),
+        (NormBound(4, max_distinct_items=20), 20),
+        (NormBound(4, max_distinct_items=20, max_keys=30), 30),
     ],
 )
 def test_a_norm_that_says_no_number_of_items_has_the_usual_one(bounds: Any, items: int) -> None:
-    for domain, method in ((TEXT, Groups()), (BytesDomain(4), Groups()), (IPv4Domain(), Groups(1e-8))):
-        declared = ReleaseSpec(GroupedCounts(domain, 3, method), PROMISE, PrivacyId("user", bounds))
+    for domain, method in (
+        (TEXT, Thresholding()),
+        (BytesDomain(4), Thresholding()),
+        (IPv4Domain(), Thresholding(1e-8)),
+    ):
+        declared = ReleaseSpec(ThresholdedCounts(domain, 3, method), PROMISE, PrivacyId("user", bounds))
         assert declared.terms.counts_items
         assert declared.terms.selection.max_items == items
-        assert declared.unit.bounds.max_keys == items
+        assert declared.privacy_unit.bounds.max_keys == items
 
 
 def test_the_pages_name_the_usual_number_of_items() -> None:
     assert AUTO_BLOCK.entries["max_keys"].usual == str(USUAL_MAX_KEYS)
     assert f", {USUAL_MAX_KEYS} if not given" in NORM_BLOCK.entries["max_keys"].words
-    for documented in (Groups, NormBound):
+    for documented in (Thresholding, NormBound):
         assert str(USUAL_MAX_KEYS) in (documented.__doc__ or "")
 
 
 def test_numbers_are_searched_unless_groups_are_asked_for() -> None:
     numbers = SETTINGS | {"domain": {"type": "ipv4"}}
     assert isinstance(read_release(numbers).count, TopKSearch)
-    assert isinstance(read_release(numbers | {"method": "groups"}).count, GroupedCounts)
-    assert isinstance(PrivateTopK(IPv4Domain(), PROMISE, k=3, unit=ARGUMENTS["unit"])._declared.count, TopKSearch)
+    assert isinstance(read_release(numbers | {"method": "threshold"}).count, ThresholdedCounts)
+    assert isinstance(
+        PrivateTopK(IPv4Domain(), PROMISE, k=3, privacy_unit=ARGUMENTS["privacy_unit"])._declared.count, TopKSearch
+    )
 
 
 METRIC = {"name": "words", "kind": "top_k", "item": "word", "k": 3, "domain": SETTINGS["domain"]}
-OF_METRICS = {"kind": "metrics", "metrics": [METRIC], "privacy": {"rho": 1}, "unit": "record"}
+OF_METRICS = {"kind": "metrics", "metrics": [METRIC], "privacy": {"rho": 1}, "privacy_unit": "record"}
 ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
-    "a search of text": (lambda: TopKSearch(TEXT, 3), "GroupedCounts finds text and bytes"),  # type: ignore[arg-type]
-    "a metric": (lambda: Metrics({"m": Metric(GroupedCounts(TEXT, 3))}), "one by one, .*: release PrivateTopK alone"),
+    "a search of text": (lambda: TopKSearch(TEXT, 3), "ThresholdedCounts finds text and bytes"),  # type: ignore[arg-type]
+    "a metric": (
+        lambda: Metrics({"m": Metric(ThresholdedCounts(TEXT, 3))}),
+        "one by one, .*: release PrivateTopK alone",
+    ),
     "a metric of settings": (
         lambda: read_release(OF_METRICS),
         "metrics: must not be .*as text and bytes are: release kind: top_k alone",
@@ -221,7 +233,7 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a plan of text": (
         lambda: plan(TEXT, ReleaseTerms(PrivacySpec(rho=1))),  # type: ignore[arg-type]
-        "a ReleaseSpec of GroupedCounts plans text",
+        "a ReleaseSpec of ThresholdedCounts plans text",
     ),
 }
 

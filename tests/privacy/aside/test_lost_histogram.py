@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import NeighboringRelation, NormBound, PrivacySpec, RecordBounds, ReleaseTerms, SideCounters
-from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch import NormBound, PrivacySpec, RecordBounds, ReleaseTerms, SummaryCounts
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Spending, change_factor, one_count
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.side_counters import BINS, LostIn, histogram, least_losses, lost_counter
+from beam_dpsketch.privacy.summary_counts import BINS, LostIn, histogram, least_losses, lost_counter
 from beam_dpsketch.statement.lost_notes import LostNote
 
-PEOPLE: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID}
+PEOPLE: dict[str, Any] = {"privacy_unit": PrivacyUnit.PRIVACY_ID}
 RHO = Fraction(1, 10)
 
 
 def counter(
     bounds: Any, where: LostIn = LostIn.RELEASE, *, windows: int = 1, one_record: bool = False, **shares: Any
 ) -> Any:
-    return lost_counter(SideCounters(**shares), bounds, where, one_record=one_record, windows=windows)
+    return lost_counter(SummaryCounts(**shares), bounds, where, one_record=one_record, windows=windows)
 
 
 @given(st.lists(st.integers(0, 1 << 40)), st.integers(-10, 14), st.sampled_from([0, 8, SCALE_BITS]))
@@ -42,7 +42,7 @@ def test_a_loss_is_in_the_bin_of_the_largest_edge_below_it(lost: list[int], firs
 LIMITS: list[tuple[Any, float]] = [
     (NormBound(8), 8),
     (NormBound(Fraction(127, 2)), 63.5),
-    (NormBound(100, resource_limit=5), 5),
+    (NormBound(100, max_distinct_items=5), 5),
     (NormBound(5000, max_weight=1000), 1000),
     (NormBound(5000, max_weight=1), 1),
     (NormBound(Fraction(1, 1 << 16)), 2.0**-16),
@@ -97,7 +97,7 @@ def test_nothing_is_told_where_nothing_can_be_lost_or_another_counter_tells_it()
     assert counter(RecordBounds(1, max_weight=9), one_record=True) is not None
     assert counter(NormBound(5), LostIn.NOWHERE) is None
     assert counter(NormBound(5, max_weight=5, signed=True)) is None
-    assert counter(NormBound(5), lost=None) is None
+    assert counter(NormBound(5), clipping=None) is None
     assert lost_counter(None, NormBound(5), LostIn.RUN, one_record=False, windows=1) is None
 
 

@@ -1,4 +1,4 @@
-"""Totals that the counters of a release sum to: where they replace a side counter, and how exact they are."""
+"""Totals that the counters of a release sum to: where they replace a summary count, and how exact they are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from beam_dpsketch import (
     ListedItems,
     Metric,
     Metrics,
-    NeighboringRelation,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -31,23 +30,24 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     ReleaseSpec,
-    SideCounters,
     SketchSpec,
     Statistics,
+    SummaryCounts,
     TreeSpec,
     release_frame,
 )
 from beam_dpsketch.answers.estimators import factor as factors
 from beam_dpsketch.planning.kinds.layouts import layout_of
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.privacy.mechanism import Spending, sensitivity
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import side_counters
+from beam_dpsketch.privacy.summary_counts import summary_counts
 from beam_dpsketch.statement.clipping import ClippingState
 
 DOMAIN = IntegerDomain(0, 99)
 SPENDINGS = {Noise.GAUSSIAN: Spending(Fraction(1, 10)), Noise.LAPLACE: Spending(Fraction(2), Fraction(2))}
-BOUNDS = [NormBound(7), NormBound(7, order=1), RecordBounds(3, max_keys=2, max_weight=5), Record(max_weight=9).bounds]
+BOUNDS = [NormBound(7), NormBound(7, norm="l1"), RecordBounds(3, max_keys=2, max_weight=5), Record(max_weight=9).bounds]
 FALSE_ALARM = 1e-9
 
 
@@ -65,11 +65,11 @@ def test_weight_is_counted_aside_only_where_the_sum_of_counters_has_more_noise(
         for cells in (1, 4, 5, 24, 25, 50, 51, 79, 80, 800, 801, 2499, 2501, 9_999, 10_001):
             asked: Any = {"noise": noise, "total_cells": cells}
             kept = [
-                each for each in side_counters(SideCounters(weight=share), bounds, **asked) if "weight" in each.names
+                each for each in summary_counts(SummaryCounts(weight=share), bounds, **asked) if "weight" in each.names
             ]
             (aside,) = (
                 each
-                for each in side_counters(SideCounters(weight=share), bounds, noise=noise)
+                for each in summary_counts(SummaryCounts(weight=share), bounds, noise=noise)
                 if "weight" in each.names
             )
             is_closer = cells * one > spending.parameter(aside.sensitivity(relation), share=aside.share)
@@ -91,24 +91,24 @@ UNITS: list[Any] = [
     PrivacyId("u", RecordBounds(1)),
     PrivacyId("u", RecordBounds(4, max_weight=3)),
     PrivacyId("u", NormBound(6)),
-    PrivacyId("u", NormBound(6, order=1)),
+    PrivacyId("u", NormBound(6, norm="l1")),
     PrivacyId("u", AutoNorm()),
 ]
 
 
 @pytest.mark.parametrize("spent", [{"rho": 0.1}, {"epsilon": 1, "delta": 1e-6}], ids=["rho", "epsilon"])
-@pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_quantiles_and_statistics_never_pay_for_weight(unit: Any, spent: dict[str, Any]) -> None:
+@pytest.mark.parametrize("privacy_unit", UNITS, ids=str)
+def test_quantiles_and_statistics_never_pay_for_weight(privacy_unit: Any, spent: dict[str, Any]) -> None:
     """A counter of units is weight too, where these are equal; it stays if it is closer than the sum."""
     for count in (Quantiles(DOMAIN), Quantiles(IntegerDomain(0, 1 << 20)), Statistics(DOMAIN, variance=True)):
-        over_time = isinstance(unit, Record) or isinstance(unit.bounds, NormBound)
+        over_time = isinstance(privacy_unit, Record) or isinstance(privacy_unit.bounds, NormBound)
         for windows in (None, Horizon(0, 3600, 8))[: 1 + over_time]:
-            declared = ReleaseSpec(count, PrivacySpec(**spent), unit, "i", windows=windows)
+            declared = ReleaseSpec(count, PrivacySpec(**spent), privacy_unit, "i", windows=windows)
             paid = [each.names for each in declared.terms.counters if "weight" in each.names]
             assert paid in ([], [("units", "records", "weight")])
-            assert not any("records" in each for each in paid) or not declared.unit.bounds.has_weights
+            assert not any("records" in each for each in paid) or not declared.privacy_unit.bounds.has_weights
             assert declared.terms.total_cells is not None
-    sketch = ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(**spent), unit, "i")
+    sketch = ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(**spent), privacy_unit, "i")
     assert "weight" in {name for each in sketch.terms.counters for name in each.names}
 
 
@@ -120,9 +120,10 @@ def test_usual_layouts_tell_their_total_as_exactly_as_a_fiftieth_of_rho(bits: in
 
 
 def test_explain_names_what_is_not_paid_for() -> None:
-    unit = PrivacyId("u", NormBound(6))
+    privacy_unit = PrivacyId("u", NormBound(6))
     plans = [
-        str(ReleaseSpec(ItemFrequencies(spec), PrivacySpec(rho=0.1), unit, "i").plan()) for spec in (SPEC, SketchSpec())
+        str(ReleaseSpec(ItemFrequencies(spec), PrivacySpec(rho=0.1), privacy_unit, "i").plan())
+        for spec in (SPEC, SketchSpec())
     ]
     assert "the total from the counters themselves (no share of the budget)" in plans[0]
     assert "weight after clipping" not in plans[0]
@@ -146,9 +147,9 @@ KINDS: dict[str, Any] = {
 }
 
 
-def held_with(kind: str, spent: dict[str, Any], unit: Any, scale: float = 1.0) -> float:
+def held_with(kind: str, spent: dict[str, Any], privacy_unit: Any, scale: float = 1.0) -> float:
     """How probable it is that so few intervals of the total hold, if 95 % of them should."""
-    declared, times = ReleaseSpec(KINDS[kind], PrivacySpec(**spent), unit, "i", weight="w"), 150
+    declared, times = ReleaseSpec(KINDS[kind], PrivacySpec(**spent), privacy_unit, "i", weight="w"), 150
     truth, held = sum(TABLE["w"].to_pylist()), 0
     for _ in range(times):
         note = release_frame(TABLE, declared).privacy.note("weight")
@@ -161,12 +162,12 @@ def held_with(kind: str, spent: dict[str, Any], unit: Any, scale: float = 1.0) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_of_totals_hold(kind: str) -> None:
     """False alarm below 1e-9 in all. Intervals of half the width are found out."""
-    people = PrivacyId("u", NormBound(3, max_weight=3, order=1))
+    people = PrivacyId("u", NormBound(3, max_weight=3, norm="l1"))
     for spent in ({"rho": 0.5}, {"epsilon": 1, "delta": 1e-6, "noise": "laplace"}):
         if "epsilon" in spent and not KINDS[kind].spec.takes_laplace:
             continue
-        for unit in (Record(max_weight=3), people):
-            assert held_with(kind, spent, unit) >= FALSE_ALARM / 24
+        for privacy_unit in (Record(max_weight=3), people):
+            assert held_with(kind, spent, privacy_unit) >= FALSE_ALARM / 24
     assert held_with(kind, {"rho": 0.5}, people, 0.3) < FALSE_ALARM
 
 
@@ -186,7 +187,7 @@ def test_a_difference_has_the_clipping_of_both_sides() -> None:
 
 def again(declared: ReleaseSpec) -> ReleaseSpec:
     """Return an equal declaration: one that is used twice is a warning."""
-    return ReleaseSpec(declared.count, PrivacySpec(rho=5), declared.unit, "i")
+    return ReleaseSpec(declared.count, PrivacySpec(rho=5), declared.privacy_unit, "i")
 
 
 @pytest.mark.parametrize(("bounds", "is_asked"), [(NormBound(4), True), (NormBound(4, max_per_item=1), False)])
@@ -210,10 +211,10 @@ FEW = {
 def test_intervals_of_totals_hold_by_the_exact_law_of_few_laplace_noises(kind: str, epsilon: float) -> None:
     """On whole records, where one step holds up to half of the mass; also of two releases together."""
     for size in (1, 2, 3, 5, 20):
-        declared = ReleaseSpec(FEW[kind](size), PrivacySpec(epsilon=epsilon, side_counters=None), Record(), "i")
+        declared = ReleaseSpec(FEW[kind](size), PrivacySpec(epsilon=epsilon, summary_counts=None), Record(), "i")
         one, other = (
             release_frame(pa.table({"i": [0]}), dataclasses.replace(declared, privacy=PrivacySpec(**spent)))
-            for spent in 2 * [{"epsilon": epsilon, "side_counters": None}]
+            for spent in 2 * [{"epsilon": epsilon, "summary_counts": None}]
         )
         assert one.privacy.noise is Noise.LAPLACE
         law = law_of_noise(float(one.privacy.sigma_squared))

@@ -1,4 +1,4 @@
-"""Tempting shortcuts in side counters, planted: the brute force that accepts them refuses each of these.
+"""Tempting shortcuts in summary counts, planted: the brute force that accepts them refuses each of these.
 
 The cases are the same in every run, so that a fault is found in each run or in none.
 """
@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound, SketchSpec
+from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, SketchSpec
 from beam_dpsketch.exact.bounding import netting, norm_rule, side_sums
 from beam_dpsketch.exact.bounding.netting import NetRecords
 from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.side_counters import SideCounter
+from beam_dpsketch.privacy.summary_counts import SummaryCount
 from tests.helpers import laws
 from tests.helpers import side_sums as reference
 from tests.helpers.laws import Fault
@@ -67,18 +68,18 @@ def in_full(values: np.ndarray, bits: int) -> np.ndarray:
 
 
 def limited(faulty: Callable[..., np.ndarray], words: str = TOO_MUCH) -> Fault:
-    return laws.around(SideCounter, "limited", faulty, words)
+    return laws.around(SummaryCount, "limited", faulty, words)
 
 
 def no_clip_of(name: str) -> Fault:
-    def fault(exact: Any, counter: SideCounter, values: np.ndarray, units: np.ndarray, **rest: Any) -> np.ndarray:
+    def fault(exact: Any, counter: SummaryCount, values: np.ndarray, units: np.ndarray, **rest: Any) -> np.ndarray:
         return in_full(values, rest["bits"]) if counter.name == name else exact(counter, values, units, **rest)
 
     return limited(fault)
 
 
 def a_clip_for_each_cell_of(name: str) -> Fault:
-    def fault(exact: Any, counter: SideCounter, values: np.ndarray, units: np.ndarray, **rest: Any) -> np.ndarray:
+    def fault(exact: Any, counter: SummaryCount, values: np.ndarray, units: np.ndarray, **rest: Any) -> np.ndarray:
         return exact(counter, values, np.arange(len(units)) if counter.name == name else units, **rest)
 
     return limited(fault)
@@ -102,7 +103,7 @@ def on_the_factor_of_the_norm(
     return found.set_column(found.column_names.index(records.name), records.name, pa.array(scaled))
 
 
-def at_the_square_of_the_norm(exact: Any, counter: SideCounter, *arguments: Any, **rest: Any) -> np.ndarray:
+def at_the_square_of_the_norm(exact: Any, counter: SummaryCount, *arguments: Any, **rest: Any) -> np.ndarray:
     if counter.name == "weight":
         counter = counter._replace(squared_limit=(counter.squared_limit / 16) ** 2)
     return exact(counter, *arguments, **rest)
@@ -113,10 +114,10 @@ def rounding_up(exact: Any, *arguments: Any, **rest: Any) -> np.ndarray:
     return found + np.sign(found) * 2
 
 
-def sensitivity(squared: Callable[[Any, SideCounter, NeighboringRelation], Fraction]) -> Fault:
+def sensitivity(squared: Callable[[Any, SummaryCount, NeighboringRelation], Fraction]) -> Fault:
     """Another sensitivity where one unit is replaced."""
     return laws.around(
-        SideCounter,
+        SummaryCount,
         "sensitivity",
         lambda exact, counter, relation: (
             exact(counter, relation)

@@ -104,10 +104,10 @@ def attack(spent: PrivacySpec, tries: int) -> int:
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.1}])
 def test_an_attacker_of_releases_is_as_accurate_as_is_reported(loss: dict[str, float]) -> None:
     """Each of the two bounds fails with a probability of 5e-10 on correct code; four times the loss is found."""
-    tries, spec = 3000, PrivacySpec(**loss, side_counters=None)
+    tries, spec = 3000, PrivacySpec(**loss, summary_counts=None)
     accuracy, right = spec.loss().attack_accuracy, attack(spec, tries)
     assert binom.ppf(5e-10, tries, accuracy - 0.012) <= right <= binom.isf(5e-10, tries, accuracy)
-    much = PrivacySpec(**{name: 4 * value for name, value in loss.items()}, side_counters=None)
+    much = PrivacySpec(**{name: 4 * value for name, value in loss.items()}, summary_counts=None)
     assert attack(much, tries) > binom.isf(5e-10, tries, accuracy)
 
 

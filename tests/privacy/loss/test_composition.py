@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss.composition import Loss, composed_delta
 from beam_dpsketch.privacy.mechanism import change_factor
 from tests.helpers import laws

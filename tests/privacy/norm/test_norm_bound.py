@@ -12,20 +12,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    IncompatibleSketchError,
+from beam_dpsketch import ADD_OR_REMOVE_ONE, IncompatibleSketchError, NormBound, PrivacyId, RecordBounds
+from beam_dpsketch.privacy.contributions import (
+    MAX_CONTRIBUTION,
+    Bounds,
     NeighboringRelation,
-    NormBound,
-    PrivacyId,
     PrivacyUnit,
-    RecordBounds,
+    check_bounds,
+    check_unit,
 )
-from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, check_bounds, check_unit
 from beam_dpsketch.privacy.mechanism import squared_l2_sensitivity
 from tests.helpers import strategies
 
-_LIMITS = ["max_weight", "max_per_item", "resource_limit"]
+_LIMITS = ["max_weight", "max_per_item", "max_distinct_items"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_only_the_norm_has_no_name() -> None:
 
 def test_defaults_say_that_nothing_was_said() -> None:
     bounds = NormBound(5)
-    assert (bounds.max_weight, bounds.max_per_item, bounds.signed, bounds.resource_limit) == (1, None, False, None)
+    assert (bounds.max_weight, bounds.max_per_item, bounds.signed, bounds.max_distinct_items) == (1, None, False, None)
     assert not bounds.says_max_weight
     assert NormBound(5, max_weight=1).says_max_weight
     assert NormBound(5, max_weight=1) == bounds
@@ -126,7 +125,7 @@ def test_copies_and_fields_are_the_same(bounds: NormBound) -> None:
     assert again == bounds
     assert again.says_max_weight == bounds.says_max_weight
     assert NormBound(**bounds.as_dict()) == bounds == dataclasses.replace(bounds)
-    assert " ".join(bounds.as_dict()) == "max_norm max_weight max_per_item signed resource_limit max_keys order"
+    assert " ".join(bounds.as_dict()) == "max_norm max_weight max_per_item signed max_distinct_items max_keys norm"
     assert json.loads(json.dumps(bounds.as_dict(), default=float))["max_norm"] == float(bounds.max_norm)
     with pytest.raises(dataclasses.FrozenInstanceError):
         bounds.max_norm = 1  # type: ignore[misc]
@@ -148,7 +147,7 @@ def test_a_union_allows_all_that_either_allows_and_no_more(first: NormBound, sec
     assert union.max_norm == max(first.max_norm, second.max_norm)
     assert union.max_weight == max(first.max_weight, second.max_weight)
     assert union.signed == (first.signed or second.signed)
-    for name in ("max_per_item", "resource_limit"):
+    for name in ("max_per_item", "max_distinct_items"):
         limits = [getattr(bounds, name) for bounds in (first, second)]
         assert getattr(union, name) == (None if None in limits else max(limits))
 
@@ -193,7 +192,7 @@ def test_the_noise_is_that_of_as_many_records_of_one_item(
     of_records = squared_l2_sensitivity(**table, bounds=RecordBounds(20, signed=signed))
     for bounds in (
         NormBound(20, signed=signed),
-        NormBound(20, signed=signed, max_weight=1000, max_per_item=3, resource_limit=9),
+        NormBound(20, signed=signed, max_weight=1000, max_per_item=3, max_distinct_items=9),
     ):
         assert squared_l2_sensitivity(**table, bounds=bounds) == of_records
     row = 1 if relation is ADD_OR_REMOVE_ONE else 4 if has_signs or signed else 2

@@ -16,17 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    REPLACE_ONE,
-    FactorSpec,
-    IntegerDomain,
-    NeighboringRelation,
-    NormBound,
-    SketchSpec,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, FactorizationSpec, IntegerDomain, NormBound, SketchSpec
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from tests.helpers import norms
 from tests.helpers.norms import UNIT, Place
 
@@ -66,7 +59,7 @@ def test_units_that_cancel_in_their_cells_are_short_enough(seed: int) -> None:
 @every_layout
 @given(seed=st.integers(0, 1 << 40))
 def test_a_limit_of_memory_leaves_all_this_in_place(layout: str, seed: int) -> None:
-    norms.check(norms.draw_case(layout, seed, resource_limit=True))
+    norms.check(norms.draw_case(layout, seed, max_distinct_items=True))
 
 
 @pytest.mark.one_fast_case
@@ -140,7 +133,7 @@ def test_the_cost_of_numbers_is_attained_at_the_ends(layout: str, max_norm: Any)
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 300])
 def test_the_rows_of_a_factor_are_those_of_its_definition(size: int) -> None:
     """Each column, and the longest one: by whole numbers here, and what the package releases and says."""
-    spec = FactorSpec(IntegerDomain(1, size))
+    spec = FactorizationSpec(IntegerDomain(1, size))
     for item, column in zip(range(size), norms.columns_of_factor(size), strict=True):
         assert norms.changed_cells(spec, item) == (dict(enumerate(column, item)),)
     (table,), longest = raw_type(spec).tables(spec), norms.factor_by_hand(size).squared_length
@@ -152,8 +145,8 @@ def test_the_rows_of_a_factor_are_those_of_its_definition(size: int) -> None:
 @pytest.mark.parametrize("signed", [False, True])
 def test_the_cost_of_rows_is_attained_in_the_longest_column(max_norm: Any, signed: bool) -> None:
     """A removal costs all; so does the opposite weight on one value. Without signs, the other end costs nearly all."""
-    spec = FactorSpec(IntegerDomain(0, 999))
-    sketch_input = SketchInput(spec, NormBound(max_norm, max_weight=1 << 20, signed=signed, order=1))
+    spec = FactorizationSpec(IntegerDomain(0, 999))
+    sketch_input = SketchInput(spec, NormBound(max_norm, max_weight=1 << 20, signed=signed, norm="l1"))
     for weight in (math.floor(max_norm), 9999):
         unit, opposite, far = (
             added(sketch_input, of_one_unit((item, sign * weight))) for item, sign in ((0, 1), (0, -1), (999, 1))

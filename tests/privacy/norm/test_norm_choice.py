@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE
 from beam_dpsketch.answers.estimators.row_mean import noise_margin
 from beam_dpsketch.noise import tables
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.norm import choice
@@ -237,7 +238,7 @@ def test_few_units_get_the_least_norm(lengths: list[float], relation: Neighborin
     """Without noise. With noise too, but in a few of a thousand draws: then any norm, and never an error."""
     auto = AutoNorm()
     sigma_squared = tables.lengths(auto, Spending(RHO / 100), relation).parameter
-    units = units_to_scale(auto, **SKETCH, relation=relation, spending=Spending(RHO / 100), share=1 - auto.spend)
+    units = units_to_scale(auto, **SKETCH, relation=relation, spending=Spending(RHO / 100), share=1 - auto.share)
     exact = histogram(np.array(lengths), 1)
     assert choose(exact, parameter=sigma_squared, scaled_units=units) == 1
     norm = choose(add_noise(exact, sigma_squared), parameter=sigma_squared, scaled_units=units)

@@ -24,7 +24,7 @@ ONE_IN_16_MILLION = Fraction(1, 1 << 24)
 
 @st.composite
 def net_weights(draw: st.DrawFn, largest: int, width: int) -> tuple[np.ndarray, np.ndarray, list[Row]]:
-    """Groups, their units, and rows of tables with the sizes of net weights, which differ from row to row."""
+    """Thresholding, their units, and rows of tables with the sizes of net weights, which differ from row to row."""
     groups = np.cumsum(draw(st.lists(st.integers(0, 1), min_size=1, max_size=40)))
     groups -= groups[0]
     count = int(groups[-1]) + 1

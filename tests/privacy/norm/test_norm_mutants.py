@@ -33,10 +33,10 @@ from tests.helpers.norms import Case, Place
 CASES_OF_A_LAYOUT = 25
 
 
-def cases(*, resource_limit: bool = False) -> Iterator[Case]:
+def cases(*, max_distinct_items: bool = False) -> Iterator[Case]:
     for layout in norms.LAYOUTS:
         for seed in range(CASES_OF_A_LAYOUT):
-            yield norms.draw_case(layout, seed, resource_limit=resource_limit)
+            yield norms.draw_case(layout, seed, max_distinct_items=max_distinct_items)
     for seed in range(CASES_OF_A_LAYOUT):
         yield norms.draw_cancelling_case(seed)
 
@@ -118,7 +118,7 @@ def one_row_for_all(exact: Any, lengths: UnitLengths, part: PartRecords) -> Iter
 def forget(_: Any, rule: NormRule, records: pa.Table, *_units: Any) -> NetRecords:
     netted = net(records)
     netted = netted.take(netted.weights != 0)
-    limit = rule.bounds.resource_limit
+    limit = rule.bounds.max_distinct_items
     return netted if limit is None else netted.take(norm_rule._lowest_hashes(netted, limit))
 
 
@@ -198,9 +198,9 @@ test_a_planted_fault_of_metrics_is_refused = laws.mutants(FAULTS_OF_METRICS, che
 
 
 def check_all(
-    check: Callable[[Case], None] = norms.check, *, resource_limit: bool = False, least_norm: int = 0
+    check: Callable[[Case], None] = norms.check, *, max_distinct_items: bool = False, least_norm: int = 0
 ) -> None:
-    for case in cases(resource_limit=resource_limit):
+    for case in cases(max_distinct_items=max_distinct_items):
         if case.bounds.max_norm >= least_norm:
             check(case)
 
@@ -208,7 +208,7 @@ def check_all(
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     "what",
-    [{}, {"resource_limit": True}, {"check": norms.check_losses}],
+    [{}, {"max_distinct_items": True}, {"check": norms.check_losses}],
     ids=["lengths", "lengths with a resource limit", "losses"],
 )
 def test_the_rule_itself_is_accepted(what: dict[str, Any]) -> None:
@@ -251,7 +251,8 @@ test_a_planted_fault_of_numbers_is_refused = laws.mutants(FAULTS_OF_NUMBERS, che
 # Whether a row is dropped at once or at the end would change which others are kept.
 test_a_limit_of_memory_that_forgets_what_cancelled_is_refused = pytest.mark.slow(
     laws.mutants(
-        {"forgotten": laws.around(NormRule, "_net", forget, SPLIT)}, functools.partial(check_all, resource_limit=True)
+        {"forgotten": laws.around(NormRule, "_net", forget, SPLIT)},
+        functools.partial(check_all, max_distinct_items=True),
     )
 )
 

@@ -15,18 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    REPLACE_ONE,
-    ListedItems,
-    NeighboringRelation,
-    PrivacySpec,
-    PrivacyUnit,
-    ReleaseTerms,
-    SketchSpec,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, ListedItems, PrivacySpec, ReleaseTerms, SketchSpec
 from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.planning.suiting import norm_units
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import choice
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
@@ -60,7 +52,7 @@ def most_allowed() -> int:
 def norms_above(lengths: np.ndarray, relation: NeighboringRelation, spec: Any) -> int:
     """Return how many of the draws lead to a norm above 1.5 times the longest length, or above 1.5 for nobody."""
     auto, privacy = AutoNorm(), PrivacySpec(epsilon=1, delta=1e-6, relation=relation)
-    terms = ReleaseTerms(privacy, auto, unit=PrivacyUnit.PRIVACY_ID)
+    terms = ReleaseTerms(privacy, auto, privacy_unit=PrivacyUnit.PRIVACY_ID)
     parameter, scaled_units = choice_table(terms).parameter, norm_units(spec, terms)
     assert scaled_units is not None
     exact = choice.histogram(np.maximum(lengths, 1) ** 2, 1, BINS)

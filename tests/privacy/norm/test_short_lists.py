@@ -24,7 +24,7 @@ from beam_dpsketch import (
 from beam_dpsketch.config import read_release
 
 KEYS = ("a", "b", "c")
-SHORT: dict[str, Any] = {"order": 1, "spend": Fraction(1, 5)}
+SHORT: dict[str, Any] = {"norm": "l1", "share": Fraction(1, 5)}
 
 
 def taken(auto: AutoNorm, items: int, keys: Any = None, **changes: Any) -> Any:
@@ -36,8 +36,8 @@ def taken(auto: AutoNorm, items: int, keys: Any = None, **changes: Any) -> Any:
         item="item",
         keys=keys,
     )
-    assert declared.unit.bounds == declared.terms.asked, "the terms have other bounds"
-    return declared.unit.bounds
+    assert declared.privacy_unit.bounds == declared.terms.asked, "the terms have other bounds"
+    return declared.privacy_unit.bounds
 
 
 @pytest.mark.parametrize(
@@ -61,24 +61,24 @@ def test_short_lists_take_order_1_and_pay_for_the_choice(items: int, keys: Any, 
 )
 def test_longer_lists_and_sketches_take_order_2(items: int, keys: Any, count: Any) -> None:
     found = taken(AutoNorm(), items, keys, **({} if count is None else {"count": count}))
-    assert (found.order, found.spend, found.asked_share) == (2, Fraction(1, 20), Fraction(7, 100))
+    assert (found.norm, found.share, found.asked_share) == (None, Fraction(1, 20), Fraction(7, 100))
 
 
 @pytest.mark.parametrize("given", [{"rho": 0.1}, {"epsilon": 1, "delta": 1e-6, "noise": "gaussian"}])
 def test_gaussian_noise_takes_order_2(given: dict[str, Any]) -> None:
-    """For one norm, its noise is the same for both orders, and order 1 clips more."""
+    """For one norm, its noise is the same for both orders, and L1 clips more."""
     assert taken(AutoNorm(), 3, **given) == AutoNorm()
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_what_is_given_is_taken(order: int) -> None:
-    given = AutoNorm(Fraction(1, 20), order=order, item_share=Fraction(1, 50))
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_what_is_given_is_taken(norm: str) -> None:
+    given = AutoNorm(Fraction(1, 20), norm=norm, item_share=Fraction(1, 50))
     assert taken(given, 3) == given
     assert taken(AutoNorm(Fraction(1, 20), item_share=Fraction(1, 50)), 3) == AutoNorm(
-        Fraction(1, 20), order=1, item_share=Fraction(1, 50)
+        Fraction(1, 20), norm="l1", item_share=Fraction(1, 50)
     )
-    assert taken(AutoNorm(order=order), 3).spend == Fraction(1, 20)
-    assert taken(AutoNorm(optimize_for="typical"), 16).asked_share == Fraction(1, 16)
+    assert taken(AutoNorm(norm=norm), 3).share == Fraction(1, 20)
+    assert taken(AutoNorm(optimize_for="rarer_items"), 16).asked_share == Fraction(1, 16)
 
 
 def test_keys_that_the_data_choose_are_refused_as_before() -> None:
@@ -97,7 +97,7 @@ def test_a_release_states_the_order_that_was_taken() -> None:
     )
     privacy = release_frame(table, declared).privacy
     assert isinstance(privacy.bounds, NormBound)
-    assert privacy.bounds.order == 1
+    assert privacy.bounds.norm == "l1"
     assert "20 % norm (" in privacy.details()
     assert "chosen from the data with 20 % of the loss" in str(declared.plan())
 
@@ -106,10 +106,10 @@ def test_a_release_states_the_order_that_was_taken() -> None:
 def test_settings_leave_the_same_open(norm: Any) -> None:
     settings = {
         "kind": "frequencies",
-        "items": [1, 2, 3],
+        "listed_items": [1, 2, 3],
         "item": "item",
-        "unit": {"privacy_id": "person", "norm": norm},
+        "privacy_unit": {"privacy_id": "person", "norm": norm},
         "privacy": {"epsilon": 1, "delta": 1e-6},
     }
-    bounds = read_release(settings).unit.bounds
-    assert (bounds.order, bounds.spend, bounds.item_share) == (1, Fraction(1, 5), Fraction(1, 3))
+    bounds = read_release(settings).privacy_unit.bounds
+    assert (bounds.norm, bounds.share, bounds.item_share) == ("l1", Fraction(1, 5), Fraction(1, 3))

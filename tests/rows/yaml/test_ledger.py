@@ -21,9 +21,9 @@ pipeline:
       input: ReadFromCsv
       config:
         item: city
-        items: [Oslo, Bern, Rome]
+        listed_items: [Oslo, Bern, Rome]
         privacy: {epsilon: 2, delta: 1.0e-6, ledger: "{{ LEDGER }}", account: visits}
-        unit: {privacy_id: person, norm: {max_norm: 3}}
+        privacy_unit: {privacy_id: person, norm: {max_norm: 3}}
         ask: {items: [Oslo, Bern, Rome]}
     - type: WriteToJson
       input: PrivateFrequencies

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import FactorSpec, FormatError, IntegerDomain, Released, TimelineRow, TreeSpec
+from beam_dpsketch import FactorizationSpec, FormatError, IntegerDomain, Released, TreeSpec
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.cli.stored import Stored, describe
 from beam_dpsketch.exact.sketches.trees import Level
@@ -155,7 +156,7 @@ FORGED: dict[str, Callable[[], bytes]] = {
     "metrics in metrics": nested_metrics,
     "noise of votes that no float holds": lambda: chosen_keys(sigma_squared=Fraction(1 << 8000)),
     "more keys than a vote has parts": lambda: chosen_keys(max_keys=1 << 20, grid=1),
-    "a part of rho that no float holds": lambda: with_statement("count_min_norm_whole", norm_spend=TOO_FINE),
+    "a part of rho that no float holds": lambda: with_statement("count_min_norm_whole", norm_share=TOO_FINE),
     "a delta that no float holds": lambda: with_statement("count_min_chosen_keys", delta=TOO_FINE),
 }
 
@@ -177,7 +178,7 @@ def test_a_delta_that_no_float_holds_is_not_shown_as_0() -> None:
 
 def factor_of(size: int, counter: int) -> bytes:
     """Return the bytes of a release of `size` rows that all hold this counter."""
-    spec = FactorSpec(IntegerDomain(1, size))
+    spec = FactorizationSpec(IntegerDomain(1, size))
     return release_format.pack(spec, np.full(size, counter), by_hand.statement(), 0)
 
 

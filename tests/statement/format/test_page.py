@@ -12,9 +12,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from beam_dpsketch import ReleasedSketch, TimelineRow
 from beam_dpsketch.answers import release_file
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from tests.helpers import golden, golden_trees
 from tests.helpers.by_hand import COUNTS, ROW, SKETCH
 from tests.helpers.stored import sealed

@@ -23,20 +23,20 @@ import beam_dpsketch
 from beam_dpsketch import (
     CountMin,
     CountSketch,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
     FormatError,
     IntegerDomain,
     ListedItems,
     NormBound,
-    PrivacyUnit,
     Released,
-    ReleasedDyadicCountSketch,
-    ReleasedListedItems,
     SketchSpec,
-    TimelineRow,
 )
+from beam_dpsketch.answers.counts import ReleasedListedItems
+from beam_dpsketch.answers.over_time import TimelineRow
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
@@ -232,27 +232,27 @@ def test_golden_releases_have_their_known_answers():
     assert wide.privacy.disclosed == Disclosure.KEYS | Disclosure.WINDOWS
     assert (wide.privacy.window_count, wide.privacy.bounds.max_weight, wide.privacy.bounds.signed) == (12, 100, True)
     assert it["count_min_int32"].counters.tolist() == [[1 << 20, -1], [0, 70_000]]
-    assert it["count_min_int32"].privacy.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW
+    assert it["count_min_int32"].privacy.privacy_unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW
     assert it["count_min_combined"].counters.tolist() == [[11, 22, 33]]
     assert it["count_min_combined"].privacy.rho == Fraction(5, 6)
     assert it["count_min_combined"].privacy.sigma_squared == 18
     over_time = it["count_min_over_time"]
     assert over_time.counters.tolist() == [[2.0, 0.25]]
-    assert over_time.privacy.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
+    assert over_time.privacy.privacy_unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
     assert (over_time.privacy.rho, over_time.privacy.window_count) == (Fraction(1, 2), 7)
     assert over_time.privacy.over_time == AnswerNote(BinaryTree(64), 33)
     in_period = it["count_min_in_period"].privacy
-    assert (in_period.unit, in_period.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3)
+    assert (in_period.privacy_unit, in_period.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3)
     assert (in_period.period_micros, in_period.randomness) == (86_400_000_000, Randomness.SYSTEM)
-    assert (in_period.shown_delta, it["count_min_keyed"].privacy.shown_delta) == (1e-9, 1e-6)
+    assert (in_period.reported_delta, it["count_min_keyed"].privacy.reported_delta) == (1e-9, 1e-6)
     assert it["count_min_keyed"].privacy.randomness is Randomness.KEYED
     parts, whole = it["count_sketch_norm_parts"], it["count_min_norm_whole"]
     assert parts.privacy.bounds == NormBound(Fraction(5, 2), max_per_item=1)
     assert (parts.counters.dtype, parts.counters.tolist()) == (np.float64, [[1.03125, -0.03125], [32_768, 0]])
-    assert whole.privacy.bounds == NormBound(20, max_weight=7, signed=True, resource_limit=1000)
+    assert whole.privacy.bounds == NormBound(20, max_weight=7, signed=True, max_distinct_items=1000)
     assert (whole.counters.dtype, whole.counters.tolist()) == (np.int64, [[300, -2], [298, 0]])
     people, records = it["count_sketch_side_notes"].privacy, it["count_min_one_note"].privacy
-    assert (people.norm_spend, people.sketch_share) == (Fraction(1, 20), Fraction(257, 300))
+    assert (people.norm_share, people.sketch_share) == (Fraction(1, 20), Fraction(257, 300))
     assert [note.names for note in people.side] == [("units",), ("records",), ("weight",), ("clipped",), ("scaled",)]
     assert [note.estimate for note in people.side] == [1200, 5000 + 2**-16, -4900, 300, -7 / (1 << 16)]
     assert people.side[1].sigma_squared == Fraction(10**30 + 1, 3**50)
@@ -273,7 +273,7 @@ def test_golden_releases_have_their_known_answers():
     assert in_bytes["b"].count().estimate == pytest.approx(1 / 32)
     assert in_bytes["c"].counters.tolist() == [1 / 32, 0, 0, 0]
     whole, fine = it["factor"], it["factor_norm_parts"]
-    assert whole.spec == FactorSpec(IntegerDomain(-5, 10))
+    assert whole.spec == FactorizationSpec(IntegerDomain(-5, 10))
     assert whole.counters.tolist()[:8] == [0] * 5 + [1056, 528, 396]  # 2^-7 of 132 * 1024, of half and 3/8 of it
     np.testing.assert_allclose(whole.weights, [0] * 5 + [1, 0, 0, 2] + [0] * 6 + [1], atol=2e-3)
     assert (whole.counters.dtype, fine.counters.dtype) == (np.int64, np.float64)
@@ -286,7 +286,7 @@ def test_golden_releases_have_their_known_answers():
     np.testing.assert_allclose(below.rank([-5, 0, 2, 4, 10]), [0, 1, 1, 3, 4], atol=2)
     assert it["metrics_factor"]["b"].counters.tolist() == [1, 1]
     np.testing.assert_allclose(it["metrics_factor"]["a"].rank([2, 3, 10]), [0, 1, 2], atol=2e-3)
-    assert (records.norm_spend, records.sketch_share) == (None, Fraction(49, 50))
+    assert (records.norm_share, records.sketch_share) == (None, Fraction(49, 50))
     assert records.side == (
         by_hand.note(("units", "records", "weight"), Fraction(1, 50), Fraction(1), Fraction(50), -42),
     )

@@ -21,7 +21,6 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AssumePublicKeys,
     CountSketch,
-    NeighboringRelation,
     PrivacyId,
     PrivacySpec,
     Record,
@@ -35,6 +34,7 @@ from beam_dpsketch.exact.reading.codec import concat_tables
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import Columns, RecordReader
 from beam_dpsketch.exact.reading.selectors import Selectors
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import squared_l2_sensitivity
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps import bounding as steps
@@ -75,7 +75,7 @@ def squared_change(first: dict[Any, np.ndarray], second: dict[Any, np.ndarray]) 
 WEIGHTS = [1, 1, 1, 2, 5, -1, -3, 0, 1 << 40, -(1 << 40), (1 << 63) - 1, -(1 << 63), 1 << 80, -(1 << 80), 3.0]
 BOUNDS = st.builds(
     RecordBounds,
-    max_per_key=st.integers(1, 4),
+    max_records=st.integers(1, 4),
     max_keys=st.integers(1, 3),
     max_weight=st.integers(1, 3),
     signed=st.booleans(),
@@ -116,8 +116,8 @@ def test_a_unit_changes_the_counters_by_at_most_the_sensitivity(
 ) -> None:
     recipe = SketchInput(spec, bounds)
 
-    def counters(unit: list[Row]) -> dict[Any, np.ndarray]:
-        rows = OTHERS + unit
+    def counters(privacy_unit: list[Row]) -> dict[Any, np.ndarray]:
+        rows = OTHERS + privacy_unit
         return bounded([rows[start::bundles] for start in range(bundles)], recipe)
 
     replacement = attack(seed + 1, size) if relation is REPLACE_ONE else []
@@ -127,13 +127,13 @@ def test_a_unit_changes_the_counters_by_at_most_the_sensitivity(
 
 
 def test_a_greedy_unit_reaches_the_sensitivity() -> None:
-    bounds = RecordBounds(max_per_key=4, max_keys=3, max_weight=2)
+    bounds = RecordBounds(max_records=4, max_keys=3, max_weight=2)
     recipe = SketchInput(TINY, bounds)
     greedy = [{"user": "attacker", "key": f"key {i % 5}", "item": "same", "weight": 1 << 70} for i in range(1000)]
     change = squared_change(bounded([OTHERS + greedy], recipe), bounded([OTHERS], recipe))
     limit = squared_l2_sensitivity(cells_per_item=3, has_signs=True, bounds=bounds, relation=ADD_OR_REMOVE_ONE)
     assert change == limit
-    loose = RecordBounds(max_per_key=5, max_keys=3, max_weight=2)
+    loose = RecordBounds(max_records=5, max_keys=3, max_weight=2)
     over = squared_change(bounded([OTHERS + greedy], SketchInput(TINY, loose)), bounded([OTHERS], recipe))
     assert over > limit
 
@@ -142,7 +142,7 @@ def test_a_greedy_unit_reaches_the_sensitivity() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1 << 20), st.integers(1, 4))
 def test_signed_records_of_a_unit_cancel_across_bundles(seed: int, bundles: int) -> None:
-    recipe = SketchInput(TINY, RecordBounds(max_per_key=2, signed=True))
+    recipe = SketchInput(TINY, RecordBounds(max_records=2, signed=True))
     random = np.random.default_rng(seed)
     inserts = [
         {"user": "churner", "key": "key 1", "item": int(random.integers(9)), "weight": int(random.integers(1, 99))}
@@ -159,7 +159,7 @@ def test_batches_of_one_unit_are_bounded_together(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", 7)
     monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 50)
     for signed in (False, True):
-        bounds = RecordBounds(max_per_key=3, max_keys=2, signed=signed)
+        bounds = RecordBounds(max_records=3, max_keys=2, signed=signed)
         rows = [{"user": "u", "key": f"key {i % 5}", "item": i, "weight": 1} for i in range(1000)]
         counters = bounded([rows[:500], rows[500:]], SketchInput(TINY_MIN, bounds))
         assert sorted(int(values.sum()) for values in counters.values()) == [3 * TINY.depth] * 2
@@ -173,7 +173,7 @@ def choice_in_parts_p_value(units: int = 20_000) -> float:
         ones = pa.array(np.ones(len(ids), dtype=np.int64))
         return pa.table({"unit": ids, "item": pa.array(items * units, pa.uint64()), "weight": ones})
 
-    bound = RecordRule(RecordBounds(max_per_key=2), RandomPriorities())
+    bound = RecordRule(RecordBounds(max_records=2), RandomPriorities())
     parts = [bound.prune(part([0, 1, 2, 3])), part([4])]
     assert [("priority" in each.column_names) for each in parts] == [True, False]
     kept = bound.select(concat_tables(parts))
@@ -205,7 +205,9 @@ def test_units_are_told_apart_by_type_and_value() -> None:
 def test_records_without_a_usable_privacy_id_are_dropped() -> None:
     ids = [None, float("nan"), 1.0, True, {"a": 1}, [1], object(), 1 << 70]
     rows = [{"user": user, "item": "x"} for user in ids] + [{"item": "x"}, {"user": "u", "item": "x"}, None, "text"]
-    counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, item="item", unit=PrivacyId("user", RecordBounds(1))))
+    counters = exact(
+        rows, PrivateFrequencies(SPEC, PRIVACY, item="item", privacy_unit=PrivacyId("user", RecordBounds(1)))
+    )
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["x"]).counters)
 
 
@@ -221,27 +223,27 @@ def test_weights_are_clamped_and_odd_ones_count_nothing(path: str, signed: bool)
     record, names = Record(max_weight=5, signed=signed), {"item": "item", "weight": "weight"}
     rows = [{"user": i, "item": "x", "weight": weight, "key": "k"} for i, weight in enumerate(ODD_WEIGHTS)]
     if path == "record":
-        counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, **names, unit=record))
+        counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, **names, privacy_unit=record))
     elif path == "privacy id":
-        unit = PrivacyId("user", record.bounds)
-        counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, **names, unit=unit))
+        privacy_unit = PrivacyId("user", record.bounds)
+        counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, **names, privacy_unit=privacy_unit))
     else:
         keys = AssumePublicKeys("key")
-        counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, **names, unit=record, keys=keys))["k"]
+        counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, **names, privacy_unit=record, keys=keys))["k"]
     weights = CLAMPED[signed]
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["x"] * len(weights), weights).counters)
 
 
 def test_the_pipeline_bounds_one_unit_over_bundles_and_keys() -> None:
     rows = attack(3, 1000)
-    bounds = RecordBounds(max_per_key=3, max_keys=2, max_weight=2)
+    bounds = RecordBounds(max_records=3, max_keys=2, max_weight=2)
     kept = run(rows, BoundContributions(PrivacyId("user", bounds), item="item", weight="weight", key="key"))
     per_key = Counter(contribution.key for contribution in kept)
     assert set(per_key.values()) == {3}
     assert len(per_key) == 2
     assert all(1 <= contribution.weight <= 2 for contribution in kept)
     # A netted weight may be left of each item; the bounds hold for these.
-    signed = RecordBounds(max_per_key=3, max_keys=2, max_weight=2, signed=True)
+    signed = RecordBounds(max_records=3, max_keys=2, max_weight=2, signed=True)
     kept = run(rows, BoundContributions(PrivacyId("user", signed), item="item", weight="weight", key="key"))
     assert max(Counter(contribution.key for contribution in kept).values()) <= 3
     assert all(0 < abs(contribution.weight) <= 2 for contribution in kept)
@@ -253,7 +255,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     bound = RecordRule(recipe.bounds, RandomPriorities(salt))
     records = RecordReader(Selectors(item="item", privacy_id="user", key="key"), per_key=True)
     columns = Columns(
-        [f"unit {unit}" for unit in range(units) for _ in range(5)],
+        [f"unit {privacy_unit}" for privacy_unit in range(units) for _ in range(5)],
         [f"key {key}" for _ in range(units) for key in range(5)],
         ["x"] * (5 * units),
         [1] * (5 * units),
@@ -261,8 +263,8 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     table = steps.read_table(records, columns, recipe.bounds, recipe)
     kept = bound.select(table)
     chosen = defaultdict(list)
-    for unit, key in zip(kept["unit"].to_pylist(), kept["key"].to_pylist(), strict=True):
-        chosen[unit].append(key)
+    for privacy_unit, key in zip(kept["unit"].to_pylist(), kept["key"].to_pylist(), strict=True):
+        chosen[privacy_unit].append(key)
     counts = Counter(tuple(sorted(keys)) for keys in chosen.values())
     assert sum(counts.values()) == units
     pairs = combinations([encode(f"key {key}") for key in range(5)], 2)

@@ -21,16 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import (
-    AssumePublicKeys,
-    IntegerDomain,
-    PrivacyId,
-    PrivacyUnit,
-    RecordBounds,
-    ReleaseTerms,
-    TimeRange,
-    TreeSpec,
-)
+from beam_dpsketch import AssumePublicKeys, IntegerDomain, PrivacyId, RecordBounds, ReleaseTerms, TimeRange, TreeSpec
 from beam_dpsketch.encodings import decode
 from beam_dpsketch.exact.bounding import window_rule
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
@@ -39,6 +30,7 @@ from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_table
 from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import bounding_over_windows as steps
@@ -74,8 +66,8 @@ def globally(
     windows: TimeRange | None = None,
 ) -> PrivateFrequencies:
     """Return a transform with one counter in each release."""
-    unit = PrivacyId("user", bounds, max_windows=max_windows, period=period)
-    return PrivateFrequencies(ONE_COUNTER, PRIVACY, unit=unit, item=item, windows=windows)
+    privacy_unit = PrivacyId("user", bounds, max_windows=max_windows, period=period)
+    return PrivateFrequencies(ONE_COUNTER, PRIVACY, privacy_unit=privacy_unit, item=item, windows=windows)
 
 
 def totals(source: Any, windows: Any, transform: Any, runner: str = FN_API) -> Totals:
@@ -296,7 +288,7 @@ def test_random_windows_on_every_runner(name: str) -> None:
 RECORDS = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), per_key=True)
 SMALL_BOUNDS = st.builds(
     RecordBounds,
-    max_per_key=st.integers(1, 3),
+    max_records=st.integers(1, 3),
     max_keys=st.integers(1, 3),
     max_weight=st.integers(1, 3),
     signed=st.booleans(),
@@ -382,7 +374,7 @@ def test_each_id_stays_within_the_bounds_in_any_bundles(
 @pytest.mark.parametrize("signed", [False, True])
 def test_numbers_as_ids_have_the_windows_of_their_bytes(signed: bool) -> None:
     """Numbers of numpy among elements are written as bytes at once, Python's as they are."""
-    rows, bounds = random_rows(2, 400), RecordBounds(max_per_key=2, signed=signed)
+    rows, bounds = random_rows(2, 400), RecordBounds(max_records=2, signed=signed)
     as_numbers, as_bytes = (
         bounded([[({**row, "user": kind(int(row["user"][1:]))}, at) for row, at in rows]], FIXED, bounds, 2, salt=5)
         for kind in (int, np.int64)
@@ -395,7 +387,7 @@ def test_numbers_as_ids_have_the_windows_of_their_bytes(signed: bool) -> None:
 def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = random_rows(1, 2000)
     for signed in (False, True):
-        bounds = RecordBounds(max_per_key=2, max_keys=2, signed=signed)
+        bounds = RecordBounds(max_records=2, max_keys=2, signed=signed)
         whole = bounded([rows], FIXED, bounds, 2, salt=5)
         with monkeypatch.context() as patched:
             patched.setattr("beam_dpsketch.transforms.steps.bounding._READ_ELEMENTS", 3)
@@ -407,7 +399,7 @@ def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_window_where_all_cancels_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if many records gather, and are bounded before all of them are there."""
     monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 1)
-    bounds = RecordBounds(max_per_key=2, signed=True)
+    bounds = RecordBounds(max_records=2, signed=True)
     churn = [(row("u", "u k", weight), 60 * i) for i in range(5) for weight in (1, -1)]
     rows = [*churn, (row("u", "u k", -1), 120), (row("u", "u k", 1), 240)]
     for salt in range(20):
@@ -420,7 +412,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     bounds = RecordBounds(1)
     recipe = SketchInput(ONE_COUNTER, bounds)
     records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=False)
-    ids = [f"unit {unit}" for unit in range(units) for _ in range(5)]
+    ids = [f"unit {privacy_unit}" for privacy_unit in range(units) for _ in range(5)]
     read = read_table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
     priorities = RandomPriorities(salt)
     read = read.append_column("window", pa.array([*range(5)] * units))
@@ -445,14 +437,14 @@ def test_the_explanation_counts_the_windows() -> None:
     bounds = RecordBounds(1)
     text = globally(bounds, max_windows=9).explain()
     assert "Windows: rho covers the 9 windows in which a unit may count." in text
-    (once,) = calibrate(ONE_COUNTER, ReleaseTerms(PRIVACY, bounds, unit=PrivacyUnit.PRIVACY_ID, total_cells=1))
+    (once,) = calibrate(ONE_COUNTER, ReleaseTerms(PRIVACY, bounds, privacy_unit=PrivacyUnit.PRIVACY_ID, total_cells=1))
     assert f"sigma = {3 * math.sqrt(once):.4g} on" in text
     assert "Windows" not in globally(max_windows=1).explain()
     trees = {
         windows: PrivateQuantiles(
             TreeSpec.for_memory(IntegerDomain(0, 9), 1 << 10),
             PRIVACY,
-            unit=PrivacyId("user", bounds, max_windows=windows),
+            privacy_unit=PrivacyId("user", bounds, max_windows=windows),
         ).explain(n=10_000)
         for windows in (1, 9)
     }
@@ -490,14 +482,14 @@ STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_statement_says_what_is_protected(name: str) -> None:
-    windows, arguments, unit, disclosed, words = STATEMENTS[name]
+    windows, arguments, privacy_unit, disclosed, words = STATEMENTS[name]
     transform = globally(RecordBounds(1), **arguments)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create([(row("u"), 1.0)]) | beam.Map(stamp) | beam.WindowInto(windows) | transform
 
     statement = seen_by_sink(build)[0].privacy
-    assert (statement.unit, statement.window_count, statement.disclosed) == (unit, 2, disclosed)
+    assert (statement.privacy_unit, statement.window_count, statement.disclosed) == (privacy_unit, 2, disclosed)
     assert statement.period_micros == window.Duration.of(arguments.get("period", 0)).micros
     assert words in str(statement)
     assert transform.display_data()["max_windows"] == "2"

@@ -9,17 +9,8 @@ import pytest
 from apache_beam import coders
 from apache_beam.internal import cloudpickle_pickler
 
-from beam_dpsketch import (
-    CountMin,
-    CountSketch,
-    PrivacySpec,
-    RecordBounds,
-    Released,
-    ReleasedSketch,
-    ReleaseTerms,
-    SketchSpec,
-    release,
-)
+from beam_dpsketch import CountMin, CountSketch, PrivacySpec, RecordBounds, Released, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator

@@ -23,7 +23,6 @@ from apache_beam.utils.secret import Secret
 
 from beam_dpsketch import (
     REPLACE_ONE,
-    Groups,
     Horizon,
     IntegerDomain,
     NormBound,
@@ -34,13 +33,14 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
+    Thresholding,
     TimeRange,
 )
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains import TextDomain
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.run import release_randomness
-from beam_dpsketch.privacy.side_counters import Uncounted
+from beam_dpsketch.privacy.summary_counts import Uncounted
 from beam_dpsketch.statement.release_id import part_name, runs
 from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import each_release
@@ -78,14 +78,14 @@ def by_key(outputs: list[Any]) -> dict[Any, bytes]:
 
 
 BY_NUMBER = PrivacyId(lambda element: element[1], NormBound(4))
-KEYS = {"keys": PublicKeys(["city 0", "city 1", "nowhere"]), "unit": Record()}
+KEYS = {"keys": PublicKeys(["city 0", "city 1", "nowhere"]), "privacy_unit": Record()}
 TRANSFORMS = {
-    "frequencies": PrivateFrequencies(SPEC, PRIVACY, item=lambda e: e, unit=Record()),
+    "frequencies": PrivateFrequencies(SPEC, PRIVACY, item=lambda e: e, privacy_unit=Record()),
     "frequencies per key": PrivateFrequencies(SPEC, PRIVACY, **KEYS),
-    "count_min": PrivateFrequencies(COUNT_MIN, PRIVACY, item=lambda e: e, unit=Record()),
-    "quantiles": PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item=lambda e: e[1], unit=Record()),
-    "top-k": PrivateTopK(TextDomain(3), LOSING, k=2, item=str, method=Groups(1e-3), **KEYS),
-    "people under a norm": PrivateFrequencies(SPEC, PRIVACY, item=str, unit=BY_NUMBER),
+    "count_min": PrivateFrequencies(COUNT_MIN, PRIVACY, item=lambda e: e, privacy_unit=Record()),
+    "quantiles": PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item=lambda e: e[1], privacy_unit=Record()),
+    "top-k": PrivateTopK(TextDomain(3), LOSING, k=2, item=str, method=Thresholding(1e-3), **KEYS),
+    "people under a norm": PrivateFrequencies(SPEC, PRIVACY, item=str, privacy_unit=BY_NUMBER),
 }
 
 
@@ -126,7 +126,7 @@ def test_under_a_norm_the_secret_decides_the_noise_alone(
     """Under bounds of records it decides which records are kept, too."""
     monkeypatch.setenv("ANOTHER", SECRET + "!")
     other = {"release_id": "visits of another day", "secret": EnvironmentSecret("ANOTHER")}
-    transform = PrivateFrequencies(SPEC, PRIVACY, item=str, unit=PrivacyId(lambda element: element[1], bounds))
+    transform = PrivateFrequencies(SPEC, PRIVACY, item=str, privacy_unit=PrivacyId(lambda element: element[1], bounds))
     first, second = (exact(ELEMENTS, transform.with_idempotent_noise(**terms)) for terms in (TERMS, other))
     assert np.array_equal(first, second) == is_equal
 
@@ -184,7 +184,7 @@ def noise(transform: beam.PTransform, elements: list[Any] = ELEMENTS) -> dict[An
 
 
 def frequencies(**terms: Any) -> beam.PTransform:
-    whole = PrivateFrequencies(WIDE, PRIVACY, unit=Record(), item=lambda pair: pair)
+    whole = PrivateFrequencies(WIDE, PRIVACY, privacy_unit=Record(), item=lambda pair: pair)
     return whole.with_idempotent_noise(**TERMS | terms)
 
 
@@ -192,7 +192,7 @@ def frequencies(**terms: Any) -> beam.PTransform:
 def test_keys_release_ids_and_secrets_share_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit alarms on correct noise with probability below 6e-12."""
     equal = [(key, "x") for key in "ab" for _ in range(5)]
-    per_key = PrivateFrequencies(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
+    per_key = PrivateFrequencies(WIDE, PRIVACY, privacy_unit=Record(), keys=PublicKeys(["a", "b"]))
     keys = noise(per_key.with_idempotent_noise(**TERMS), equal)
     assert audit(keys["a"], keys["b"], PRIVACY_SIGMA_SQUARED) == set()
     one, again = noise(frequencies())[None], noise(frequencies())[None]
@@ -221,11 +221,15 @@ class Wrapped(beam.PTransform):
 PERSON = PrivacyId(lambda e: e[1], RecordBounds(3))
 OVER_TIME = PrivacyId(lambda e: e[1], RecordBounds(3), max_windows=2)
 PLACED = {
-    "records": PrivateFrequencies(SPEC, PRIVACY, unit=Record()),
-    "people": PrivateFrequencies(SPEC, PRIVACY, item=lambda e: e[0], unit=PERSON),
-    "top-k": PrivateTopK(IntegerDomain(0, 9), PRIVACY, k=2, item=lambda e: e[1], unit=PERSON),
-    "a norm": PrivateTopK(TextDomain(3), LOSING, k=2, item=lambda e: e[0], unit=BY_NUMBER, method=Groups(1e-3)),
-    "over time": PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 50, 4), item=lambda e: e[0], unit=OVER_TIME),
+    "records": PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record()),
+    "people": PrivateFrequencies(SPEC, PRIVACY, item=lambda e: e[0], privacy_unit=PERSON),
+    "top-k": PrivateTopK(IntegerDomain(0, 9), PRIVACY, k=2, item=lambda e: e[1], privacy_unit=PERSON),
+    "a norm": PrivateTopK(
+        TextDomain(3), LOSING, k=2, item=lambda e: e[0], privacy_unit=BY_NUMBER, method=Thresholding(1e-3)
+    ),
+    "over time": PrivateFrequencies(
+        SPEC, PRIVACY, windows=Horizon(0, 50, 4), item=lambda e: e[0], privacy_unit=OVER_TIME
+    ),
 }
 
 
@@ -271,7 +275,7 @@ def test_a_release_id_names_one_transform_of_a_pipeline() -> None:
 def visits_by(field: str) -> Any:
     """A transform of rows by one of their fields, under one release id."""
     keys = PublicKeys(["a", "b"], field)
-    made: Any = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), item="item", keys=keys)
+    made: Any = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record(), item="item", keys=keys)
     made.check([ROW])
     return made.with_idempotent_noise(**TERMS)
 
@@ -296,7 +300,7 @@ def test_another_transform_of_another_job_under_one_id_is_another_run(
 
 @pytest.mark.slow
 def test_windows_with_equal_counters_share_no_noise() -> None:
-    transform = PrivateFrequencies(WIDE, PRIVACY, unit=Record(), windows=TimeRange(0, 20))
+    transform = PrivateFrequencies(WIDE, PRIVACY, privacy_unit=Record(), windows=TimeRange(0, 20))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         stamped = pipeline | beam.Create([1, 11]) | beam.Map(lambda time: window.TimestampedValue("x", time))
@@ -309,7 +313,7 @@ def test_windows_with_equal_counters_share_no_noise() -> None:
 
 
 def _residuals(*counters: np.ndarray) -> list[np.ndarray]:
-    (output,) = [exact(["x"], PrivateFrequencies(WIDE, PRIVACY, unit=Record()))]
+    (output,) = [exact(["x"], PrivateFrequencies(WIDE, PRIVACY, privacy_unit=Record()))]
     return [(noisy - output).ravel() for noisy in counters]
 
 
@@ -342,7 +346,7 @@ def test_equal_horizons_at_another_time_are_another_run() -> None:
     """They begin a whole number of windows apart, so windows alone do not tell them apart."""
 
     def run_of(start: int) -> set[bytes]:
-        transform = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(start, 10, 4), unit=Record())
+        transform = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(start, 10, 4), privacy_unit=Record())
         rows = seen_by_sink(
             lambda pipeline: (
                 pipeline
@@ -362,7 +366,7 @@ def test_equal_horizons_at_another_time_are_another_run() -> None:
 def test_rows_with_equal_counters_share_no_noise() -> None:
     """One record: the nodes of a tree above its window have its counters, and the same sigma."""
     transform = PrivateFrequencies(
-        WIDE, PRIVACY, windows=Horizon(0, 10, 4, mechanism="tree"), unit=Record()
+        WIDE, PRIVACY, windows=Horizon(0, 10, 4, mechanism="tree"), privacy_unit=Record()
     ).with_idempotent_noise(**TERMS)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

@@ -85,7 +85,7 @@ def per_key(spec: Any, bounds: NormBound = BOUND, keys: Any = None, **arguments:
 
 
 def globally(spec: Any, bounds: NormBound = BOUND, **arguments: Any) -> beam.PTransform:
-    arguments = {"item": "item", "unit": PrivacyId("user", bounds)} | arguments
+    arguments = {"item": "item", "privacy_unit": PrivacyId("user", bounds)} | arguments
     if isinstance(spec, (SketchSpec, ListedItems)):
         return PrivateFrequencies(spec, PRIVACY, **arguments)
     if spec is SEARCHED:
@@ -343,7 +343,7 @@ LEAVES = TreeSpec(domain=IntegerDomain(0, 63), levels=(Level(6, "exact", 1, 64, 
 
 def items_kept(bundles: list[list[Any]], limit: int) -> set[int]:
     """Return the items that have a count under this limit of items for each person."""
-    found = by_hand(bundles, LEAVES, NormBound(1000, resource_limit=limit))
+    found = by_hand(bundles, LEAVES, NormBound(1000, max_distinct_items=limit))
     return set(np.flatnonzero(found["k"]).tolist())
 
 

@@ -18,7 +18,7 @@ from apache_beam.transforms.display import DisplayData
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, TimestampedValue
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
 
-from beam_dpsketch import ListedItems, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
+from beam_dpsketch import ListedItems, NormBound, PrivacySpec, ReleaseTerms, SketchSpec
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.reading.items import SketchInput
@@ -26,6 +26,7 @@ from beam_dpsketch.exact.reading.reading import RecordReader
 from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.noise import norms as norm_choosing
 from beam_dpsketch.planning.suiting import scaled_units
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.transforms import EnvironmentSecret
@@ -41,7 +42,9 @@ READER = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key=
 SPEC = SketchSpec(depth=3, width=16)
 AUTO = AutoNorm(max_weight=1 << 31)
 INPUT = SketchInput(SPEC, AUTO)
-TERMS = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10**6), side_counters=None), AUTO, unit=PrivacyUnit.PRIVACY_ID)
+TERMS = ReleaseTerms(
+    PrivacySpec(rho=Fraction(1, 10**6), summary_counts=None), AUTO, privacy_unit=PrivacyUnit.PRIVACY_ID
+)
 REPLAYED = "--direct_runner_bundle_repeat=12"
 VARIABLE = "DPSKETCH_TEST_SECRET"
 SECRET = "planted-secret-4711-4711-4711-4711-4711"
@@ -240,7 +243,7 @@ SCALED = scaled_units(LISTED.spec, AUTO, PrivacySpec(rho=1).spending, PrivacySpe
 
 def choose(bundles: list[Records], windows: int | None = None, noise: IdempotentNoise | None = None) -> Any:
     """The steps up to the norm. The noise of a count is 3, so one of sixty units leaves more than ten norms."""
-    terms = dataclasses.replace(TERMS, privacy=PrivacySpec(rho=1, side_counters=None))
+    terms = dataclasses.replace(TERMS, privacy=PrivacySpec(rho=1, summary_counts=None))
     return lambda pipeline: pipeline | Grouped(bundles, windows) | ChooseNorm(LISTED, terms, noise, scaled_units=SCALED)
 
 
@@ -351,7 +354,7 @@ def test_a_window_that_fires_again_is_refused(pane: PaneInfo) -> None:
 def test_settings_that_cannot_work_are_refused_before_they_run() -> None:
     with pytest.raises(ValueError, match="rho must be at most"):
         ChooseNorm(
-            INPUT, dataclasses.replace(TERMS, privacy=PrivacySpec(rho=9999, side_counters=None)), scaled_units=SCALED
+            INPUT, dataclasses.replace(TERMS, privacy=PrivacySpec(rho=9999, summary_counts=None)), scaled_units=SCALED
         )
 
 

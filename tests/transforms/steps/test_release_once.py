@@ -18,7 +18,6 @@ from beam_dpsketch import (
     AutoNorm,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     Record,
     RecordBounds,
     ReleaseTerms,
@@ -30,6 +29,7 @@ from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.outputs import each_release
@@ -151,7 +151,7 @@ def test_a_window_that_fires_twice_still_raises() -> None:
 
 
 def test_windows_with_norms_of_their_own_have_noise_of_their_own() -> None:
-    terms = ReleaseTerms(PrivacySpec(rho=1.0), AutoNorm(), unit=PrivacyUnit.PRIVACY_ID, output_cells=None)
+    terms = ReleaseTerms(PrivacySpec(rho=1.0), AutoNorm(), privacy_unit=PrivacyUnit.PRIVACY_ID, output_cells=None)
     sums = [accumulator(*range(3), terms=terms) for _ in range(4)]
     for number, each in enumerate(sums):
         each.max_norm = Fraction(2 + number % 2)
@@ -181,12 +181,16 @@ def rows() -> Iterator[window.TimestampedValue]:
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
-@pytest.mark.parametrize("unit", [PrivacyId("user", RecordBounds(1, max_keys=12)), Record()], ids=["id", "record"])
+@pytest.mark.parametrize(
+    "privacy_unit", [PrivacyId("user", RecordBounds(1, max_keys=12)), Record()], ids=["id", "record"]
+)
 def test_a_pipeline_releases_every_key_of_every_window_once(
-    unit: Any, runner: str, monkeypatch: pytest.MonkeyPatch
+    privacy_unit: Any, runner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(release_once, "COUNTERS", 7 * SPEC.cells)
-    transform = PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), item="item", unit=unit, keys=AssumePublicKeys("key"))
+    transform = PrivateFrequencies(
+        SPEC, PrivacySpec(rho=0.1), item="item", privacy_unit=privacy_unit, keys=AssumePublicKeys("key")
+    )
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         timed = pipeline | beam.Create([0]) | beam.FlatMap(lambda _: rows())
@@ -208,5 +212,5 @@ def _with_window(element: tuple[Any, Any], where: Any = beam.DoFn.WindowParam) -
 
 def test_keys_of_every_type_come_back() -> None:
     pairs = [(key, "x") for key in KEYS]
-    transform = PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), unit=Record(), keys=AssumePublicKeys())
+    transform = PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), privacy_unit=Record(), keys=AssumePublicKeys())
     assert {key for key, _ in run(pairs, transform)} == set(KEYS)

@@ -124,7 +124,7 @@ def multiset(table: pa.Table, *columns: str) -> Counter[Any]:
 def test_bounding_in_state_keeps_what_bounding_all_at_once_would(
     tables: list[Any], records: int, partitions: int, salt: int
 ) -> None:
-    bounds = RecordBounds(max_per_key=records, max_keys=partitions)
+    bounds = RecordBounds(max_records=records, max_keys=partitions)
     bound, parts = RecordRule(bounds, RandomPriorities(salt)), [table_of(rows) for rows in tables]
     merged = in_state(MergeTables(bound), parts)
     names = ("unit", "key", "item", "priority")
@@ -164,7 +164,7 @@ def test_parts_of_every_form_are_bounded_in_state_as_all_at_once(
     tables: list[Any], records: int, partitions: int | None, as_bytes: set[int], salt: int
 ) -> None:
     """Parts are as bundles emit them: with priorities if a privacy id has too many records in the part itself."""
-    bounds = RecordBounds(max_per_key=records, max_keys=partitions or 1)
+    bounds = RecordBounds(max_records=records, max_keys=partitions or 1)
     priorities, parts, item = ItemsAsPriorities(salt), [], 0
     bound = RecordRule(bounds, priorities)
     for number, rows in enumerate(tables):
@@ -208,24 +208,24 @@ def in_state(merge: Callable[[Iterable[bytes]], bytes], parts: list[pa.Table]) -
 
 @pytest.mark.slow
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
-def test_state_does_not_grow_with_the_elements(unit: str) -> None:
-    few, many = benchmark.measured(unit, (10_000, 30_000), bundle=2_000)
+@pytest.mark.parametrize("privacy_unit", benchmark.TRANSFORMS)
+def test_state_does_not_grow_with_the_elements(privacy_unit: str) -> None:
+    few, many = benchmark.measured(privacy_unit, (10_000, 30_000), bundle=2_000)
     assert many.raw == 3 * few.raw
-    assert many.peak <= (benchmark.BAR if unit == "record" else benchmark.GROWTH * few.peak)
+    assert many.peak <= (benchmark.BAR if privacy_unit == "record" else benchmark.GROWTH * few.peak)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
-def test_state_of_a_million_elements(unit: str) -> None:
-    few, more, most = benchmark.measured(unit, benchmark.SIZES)
+@pytest.mark.parametrize("privacy_unit", benchmark.TRANSFORMS)
+def test_state_of_a_million_elements(privacy_unit: str) -> None:
+    few, more, most = benchmark.measured(privacy_unit, benchmark.SIZES)
     assert most.raw == 10 * more.raw == 100 * few.raw
-    assert most.peak <= (benchmark.BAR if unit == "record" else benchmark.GROWTH * few.peak)
+    assert most.peak <= (benchmark.BAR if privacy_unit == "record" else benchmark.GROWTH * few.peak)
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
-def test_state_that_is_not_merged_would_be_found(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("privacy_unit", benchmark.TRANSFORMS)
+def test_state_that_is_not_merged_would_be_found(privacy_unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_state, "MIN_WAITING", 1 << 62)
-    few, many = benchmark.measured(unit, (10_000, 60_000), bundle=2_000)
-    assert many.peak > (benchmark.BAR if unit == "record" else benchmark.GROWTH * few.peak)
+    few, many = benchmark.measured(privacy_unit, (10_000, 60_000), bundle=2_000)
+    assert many.peak > (benchmark.BAR if privacy_unit == "record" else benchmark.GROWTH * few.peak)

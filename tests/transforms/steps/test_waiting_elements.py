@@ -24,7 +24,7 @@ WINDOWS = [IntervalWindow(60 * start, 60 * start + 60) for start in range(7)]
 
 
 def shard_records(*, per_key: bool = False) -> steps.ShardWindowedRecords:
-    bounds = RecordBounds(max_per_key=10_000)
+    bounds = RecordBounds(max_records=10_000)
     records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=per_key)
     return steps.ShardWindowedRecords(records, RecordRule(bounds, RandomPriorities(1)), None)
 

@@ -30,7 +30,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.columns import plain_column
 from beam_dpsketch.encodings import encode_all
-from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, ElementsWarning, levels_to_caller, said_by
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, InputWarning, levels_to_caller, said_by
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.reading.columns import Readable, all_valid
 from beam_dpsketch.exact.reading.items import SketchInput
@@ -92,7 +92,7 @@ class ReadsElements(Replayable):
 
         >>> from beam_dpsketch import PrivacySpec, Record, SketchSpec
         >>> from beam_dpsketch.transforms import PrivateFrequencies
-        >>> towns = PrivateFrequencies(SketchSpec(), PrivacySpec(rho=0.5), item="town", unit=Record())
+        >>> towns = PrivateFrequencies(SketchSpec(), PrivacySpec(rho=0.5), item="town", privacy_unit=Record())
         >>> towns.check([{"city": "Oslo"}])  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
@@ -113,7 +113,7 @@ class ReadsElements(Replayable):
                 f"{self.default_label()} cannot check {'; '.join(questions)}: the types of its elements do not tell. A "
                 "record without a usable value is dropped in silence. Call .check(sample) with some public or made-up "
                 "elements, or declare types: a beam.Row or named tuple with with_output_types",
-                ElementsWarning,
+                InputWarning,
                 stacklevel=levels_to_caller(),
             )
 
@@ -222,7 +222,7 @@ class _Check:
     def _warn_once(self, what: str, message: str) -> None:
         if what not in self._warned:
             self._warned.add(what)
-            warnings.warn(message, ElementsWarning, stacklevel=levels_to_caller())
+            warnings.warn(message, InputWarning, stacklevel=levels_to_caller())
 
 
 def _is_countable(values: Any, number: int) -> bool:
@@ -312,7 +312,7 @@ def remedy(kind: Any, readable: Readable) -> str:
     """Advise how to convert values of an unusable type."""
     if isinstance(kind, type) and issubclass(kind, _FLOATS):
         numbers = readable.domain is not None and readable.domain.plain_type is int
-        return "round it, or use FloatDomain(low, high, resolution)" if numbers else "round it to an int"
+        return "round it, or use FloatDomain(low, high, step)" if numbers else "round it to an int"
     return "convert it before, or in a callable"
 
 

@@ -39,7 +39,7 @@ from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.windows import fires_once
 
 _ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
-_WAY_OUT = "which would count several times with $unit_Record; {}, or protect ids with $PrivacyId"
+_WAY_OUT = "which would count several times with $privacy_unit_Record; {}, or protect ids with $PrivacyId"
 _AROUND = ("Map.", "MapTuple.", "FlatMapTuple.")  # functions of Beam that call a user function and return its result
 _HOLDING = ("_fn", "combinefn", "_combine_fn")  # attributes of Beam objects with such a function
 _GLOBAL_COMBINER = "CombineGlobally.expand.<locals>.inject_default"

@@ -12,7 +12,6 @@ from beam_dpsketch import (
     REPLACE_ONE,
     ArgumentError,
     BytesDomain,
-    Groups,
     IntegerDomain,
     ItemFrequencies,
     ListedItems,
@@ -26,10 +25,11 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseSpec,
     SketchSpec,
+    Thresholding,
 )
 from beam_dpsketch.exact.sketches.metrics import MAX_METRICS, MAX_NAME
-from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.planning.kinds.statistics import Statistics
+from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.transforms import PrivateMetrics
 
@@ -44,8 +44,8 @@ NO_TREES = {
 
 
 def declared(count: Any, epsilon: float = 1, bound: int = 1, **spent: Any) -> ReleaseSpec:
-    unit, item = PrivacyId("user", RecordBounds(bound)), None if isinstance(count, Metrics) else "item"
-    return ReleaseSpec(count, PrivacySpec(epsilon=epsilon, delta=1e-6, **spent), unit, item)
+    privacy_unit, item = PrivacyId("user", RecordBounds(bound)), None if isinstance(count, Metrics) else "item"
+    return ReleaseSpec(count, PrivacySpec(epsilon=epsilon, delta=1e-6, **spent), privacy_unit, item)
 
 
 def equal(*counts: Any) -> Metrics:
@@ -61,7 +61,7 @@ def errors(release: ReleaseSpec) -> dict[str, float]:
 @pytest.mark.parametrize("kind", NO_TREES)
 def test_one_metric_has_the_noise_that_it_has_alone(kind: str, epsilon: float, relation: Any) -> None:
     for bound in (1, 5, 50):
-        counts, spent = (NO_TREES[kind], equal(NO_TREES[kind])), {"relation": relation, "side_counters": None}
+        counts, spent = (NO_TREES[kind], equal(NO_TREES[kind])), {"relation": relation, "summary_counts": None}
         alone, one = (declared(each, epsilon, bound, **spent) for each in counts)
         assert one.terms == alone.terms
         assert one.resolved.calibrated.per_table == alone.resolved.calibrated.per_table
@@ -127,7 +127,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         for name in (3, None, "", "1st", "a.b", "ä", "m\n", "a" * (MAX_NAME + 1))
     },
     "metrics": ({"m": Metric(equal(NUMBERS))}, "metrics must not be metrics, or items"),
-    "groups": ({"m": Metric(GroupedCounts(BytesDomain(4), 3, Groups(1e-8)))}, "metrics must not be metrics, or items"),
+    "groups": (
+        {"m": Metric(ThresholdedCounts(BytesDomain(4), 3, Thresholding(1e-8)))},
+        "metrics must not be metrics, or items",
+    ),
     **{
         f"shares of {shares}": ({f"m{n}": Metric(NUMBERS, "item", share) for n, share in enumerate(shares)}, TO_ONE)
         for shares in (
@@ -150,9 +153,9 @@ def test_what_are_no_metrics_is_refused_in_words(name: str) -> None:
     with pytest.raises((ValueError, TypeError), match=f"^{words}"):
         Metrics(metrics)
     with pytest.raises((ValueError, TypeError), match=words):
-        PrivateMetrics(metrics, PrivacySpec(rho=1), unit=Record())
+        PrivateMetrics(metrics, PrivacySpec(rho=1), privacy_unit=Record())
     with pytest.raises((ValueError, TypeError), match=f"{words}(.|\n)*unit must be"):
-        PrivateMetrics(metrics, PrivacySpec(rho=1), unit=5)  # type: ignore[call-overload]
+        PrivateMetrics(metrics, PrivacySpec(rho=1), privacy_unit=5)  # type: ignore[call-overload]
 
 
 def test_names_at_their_limits_are_taken() -> None:
@@ -174,6 +177,6 @@ def test_an_item_that_is_no_selector_is_refused_at_once(item: Any) -> None:
 
 def test_a_limit_for_one_item_is_refused_because_an_item_has_all_fields() -> None:
     metrics = {"pages": Metric(ItemFrequencies(ListedItems(["a"])), "page")}
-    unit = PrivacyId("person", NormBound(3, max_per_item=1))
+    privacy_unit = PrivacyId("person", NormBound(3, max_per_item=1))
     with pytest.raises(ArgumentError, match="max_per_item must be left out for metrics"):
-        ReleaseSpec(Metrics(metrics), PrivacySpec(rho=1), unit)
+        ReleaseSpec(Metrics(metrics), PrivacySpec(rho=1), privacy_unit)

@@ -31,13 +31,13 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     Released,
-    ReleasedMetrics,
     ReleaseSpec,
     SketchSpec,
     SketchTimeline,
     TimeRange,
     release_frame,
 )
+from beam_dpsketch.answers.metrics import ReleasedMetrics
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.transforms import PrivateMetrics
@@ -57,21 +57,21 @@ Where a number is compared, its limit is 20 deviations or more: a false alarm ha
 EQUAL = {"numbers": Metric(Quantiles(MINUTES), "minutes"), "mean": Metric(Statistics(MINUTES), "minutes")}
 
 
-def release(unit: Any = None, metrics: Any = None, rho: Any = 10, **others: Any) -> Any:
-    privacy = PrivacySpec(rho=rho, side_counters=None, relation=others.pop("relation", ADD_OR_REMOVE_ONE))
-    unit = Record() if unit is None else unit
-    return release_frame(TABLE, ReleaseSpec(Metrics(metrics or TWO), privacy, unit, **others))
+def release(privacy_unit: Any = None, metrics: Any = None, rho: Any = 10, **others: Any) -> Any:
+    privacy = PrivacySpec(rho=rho, summary_counts=None, relation=others.pop("relation", ADD_OR_REMOVE_ONE))
+    privacy_unit = Record() if privacy_unit is None else privacy_unit
+    return release_frame(TABLE, ReleaseSpec(Metrics(metrics or TWO), privacy, privacy_unit, **others))
 
 
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
 @pytest.mark.parametrize("bounds", [RecordBounds(2), NormBound(3)])
 def test_each_metric_has_the_noise_that_its_part_of_rho_pays_for(bounds: Any, relation: Any) -> None:
-    unit = PrivacyId("person", bounds)
-    together = release(unit, relation=relation)
+    privacy_unit = PrivacyId("person", bounds)
+    together = release(privacy_unit, relation=relation)
     assert together.shares == {"pages": Fraction(3, 4), "mean": Fraction(1, 4)}
     for name, metric in TWO.items():
-        privacy = PrivacySpec(rho=10 * together.shares[name], side_counters=None, relation=relation)
-        alone = release_frame(TABLE, ReleaseSpec(metric.count, privacy, unit, metric.item))
+        privacy = PrivacySpec(rho=10 * together.shares[name], summary_counts=None, relation=relation)
+        alone = release_frame(TABLE, ReleaseSpec(metric.count, privacy, privacy_unit, metric.item))
         assert type(together[name]) is type(alone)
         assert together[name].privacy.sigma_squared_per_level == alone.privacy.sigma_squared_per_level
         assert together[name].privacy.rho == together.privacy.rho == 10
@@ -124,7 +124,7 @@ def test_it_says_how_large_it_is_and_what_it_holds_and_names_the_metric_of_a_not
     assert "pages" in released._repr_html_()
     assert str(released.privacy)
     own = [note for note in released.notes if note.code == "mostly_noise"]
-    assert all(note.words.startswith(("pages: ", "mean: ")) for note in own)
+    assert all(note.message.startswith(("pages: ", "mean: ")) for note in own)
 
 
 # How it is declared.
@@ -141,7 +141,7 @@ def test_an_item_next_to_those_of_metrics_is_refused() -> None:
 def test_laplace_noise_suits_all_metrics_or_none() -> None:
     wide = {**EQUAL, "numbers": Metric(Quantiles(IntegerDomain(0, 999)), "minutes")}
     with pytest.raises(ArgumentError, match="E102"):
-        PrivateMetrics(wide, PrivacySpec(epsilon=1), unit=Record())
+        PrivateMetrics(wide, PrivacySpec(epsilon=1), privacy_unit=Record())
     sums = {"mean": EQUAL["mean"], "pages": Metric(ItemFrequencies(ListedItems(["a"])), "page")}
     for metrics in (sums, EQUAL):
         released = release_frame(TABLE, ReleaseSpec(Metrics(metrics), PrivacySpec(epsilon=1), Record()))
@@ -149,7 +149,7 @@ def test_laplace_noise_suits_all_metrics_or_none() -> None:
 
 
 def test_what_is_explained_and_displayed_names_each_metric() -> None:
-    private = PrivateMetrics(TWO, PRIVACY, unit=PrivacyId("person", NormBound(3)))
+    private = PrivateMetrics(TWO, PRIVACY, privacy_unit=PrivacyId("person", NormBound(3)))
     words = private.explain(1000)
     assert words.startswith("metrics: pages, mean, of the same records.")
     for name, share in (("pages", "3/4"), ("mean", "1/4")):
@@ -176,8 +176,8 @@ def test_the_whole_answers_what_is_counted_aside_and_a_metric_says_to_ask_it() -
 def test_keys_and_norms_are_chosen_once_for_all_metrics() -> None:
     """Noise decides nothing that is checked here."""
     chosen = KeySelection(1e-8, field="country")
-    unit = PrivacyId("person", RecordBounds(1000, max_keys=4))
-    found = release(unit, rho=HUGE, keys=chosen)
+    privacy_unit = PrivacyId("person", RecordBounds(1000, max_keys=4))
+    found = release(privacy_unit, rho=HUGE, keys=chosen)
     assert {*found} <= {"NO", "IT", "unlisted"}
     assert all(isinstance(each, ReleasedMetrics) for each in found.values())
     normed = release(PrivacyId("person", AutoNorm()), rho=HUGE)
@@ -196,7 +196,7 @@ def timed(pipeline: beam.Pipeline) -> beam.PCollection:
 
 @pytest.mark.pipeline
 def test_windows_are_released_with_data_or_without() -> None:
-    private = PrivateMetrics(TWO, PrivacySpec(rho=HUGE), unit=Record(), windows=TimeRange(0, 360))
+    private = PrivateMetrics(TWO, PrivacySpec(rho=HUGE), privacy_unit=Record(), windows=TimeRange(0, 360))
     minutes = beam.WindowInto(beam.window.FixedWindows(60))
     found = seen_by_sink(lambda pipeline: timed(pipeline) | minutes | private, runner=FN_API)
     counts = sorted(each["mean"].count().estimate for each in found)
@@ -207,7 +207,7 @@ def test_windows_are_released_with_data_or_without() -> None:
 @pytest.mark.pipeline
 def test_rows_over_time_answer_as_metrics() -> None:
     horizon = Horizon(0, 60, 4)
-    private = PrivateMetrics(TWO, PrivacySpec(rho=HUGE), unit=Record(), windows=horizon)
+    private = PrivateMetrics(TWO, PrivacySpec(rho=HUGE), privacy_unit=Record(), windows=horizon)
     rows = seen_by_sink(lambda pipeline: timed(pipeline) | private, runner=FN_API)
     released: Any = SketchTimeline(rows, horizon).between(1, 2)
     assert isinstance(released, ReleasedMetrics)
@@ -219,7 +219,7 @@ def test_rows_over_time_answer_as_metrics() -> None:
 
 @pytest.mark.pipeline
 def test_releases_go_through_pipelines_whole() -> None:
-    private = PrivateMetrics(TWO, PrivacySpec(rho=HUGE), unit=Record())
+    private = PrivateMetrics(TWO, PrivacySpec(rho=HUGE), privacy_unit=Record())
     (released,) = run(ROWS, private)
     assert isinstance(released, ReleasedMetrics)
     assert released["mean"].count().estimate == pytest.approx(240, abs=5)

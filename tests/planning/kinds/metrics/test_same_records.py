@@ -67,8 +67,8 @@ UNITS: dict[str, Any] = {
             "records, weights": RecordBounds(3, max_weight=3),
             "records, signed": RecordBounds(3, max_weight=3, signed=True),
             "norm": NormBound(1000),
-            "norm, signed": NormBound(1000, max_weight=3, signed=True, resource_limit=9),
-            "total": NormBound(3, order=1),
+            "norm, signed": NormBound(1000, max_weight=3, signed=True, max_distinct_items=9),
+            "total": NormBound(3, norm="l1"),
         }.items()
     },
 }
@@ -86,8 +86,8 @@ MANY = 10
 """Fewer records than count anywhere. Where bounds draw them, 30 count with a deviation of 2: below 1e-20."""
 
 
-def declared(metrics: str, unit: str, keys: str = "none") -> ReleaseSpec:
-    declared_unit = in_keys((UNITS | SCALED)[unit], KEYS[keys])
+def declared(metrics: str, privacy_unit: str, keys: str = "none") -> ReleaseSpec:
+    declared_unit = in_keys((UNITS | SCALED)[privacy_unit], KEYS[keys])
     weight = "amount" if declared_unit.bounds.says_max_weight else None
     privacy = PrivacySpec(rho=1)
     return ReleaseSpec(Metrics(METRICS[metrics]), privacy, declared_unit, weight=weight, keys=KEYS[keys])
@@ -114,10 +114,10 @@ def counters_of_frame(release: ReleaseSpec, table: Any) -> dict[Any, list[int]]:
     return {key: each[: release.spec.cells].tolist() for key, each in numbers_by_key(found).items()}
 
 
-@pytest.mark.parametrize(("unit", "keys"), CASES)
+@pytest.mark.parametrize(("privacy_unit", "keys"), CASES)
 @pytest.mark.parametrize("metrics", METRICS)
-def test_metrics_of_a_table_count_the_same_records(metrics: str, unit: str, keys: str) -> None:
-    release = declared(metrics, unit, keys)
+def test_metrics_of_a_table_count_the_same_records(metrics: str, privacy_unit: str, keys: str) -> None:
+    release = declared(metrics, privacy_unit, keys)
     for table in (TABLE, TABLE.to_pandas(), TABLE.slice(0, 0)):
         counted = [check_same_records(release.spec, vector) for vector in counters_of_frame(release, table).values()]
         assert (sum(counted) > MANY) == (len(table) > 0)
@@ -184,13 +184,15 @@ def check_pipelines(metrics: str, some: list[tuple[str, str]]) -> None:
     cases = [(form, metrics, *case) for form, case in itertools.product(FORMS, some)]
     for reshuffled in (False, True):
         found = of_pipeline(cases, reshuffled=reshuffled)
-        for form, of_metrics, unit, keys in cases:
-            vectors = found[form, of_metrics, unit, keys]
-            if unit not in SCALED:
-                counted = [check_same_records(declared(of_metrics, unit, keys).spec, vector) for vector in vectors]
+        for form, of_metrics, privacy_unit, keys in cases:
+            vectors = found[form, of_metrics, privacy_unit, keys]
+            if privacy_unit not in SCALED:
+                counted = [
+                    check_same_records(declared(of_metrics, privacy_unit, keys).spec, vector) for vector in vectors
+                ]
                 assert sum(counted) > MANY
-            if unit.startswith(("norm", "total", "record,", "scaled")):  # nothing is drawn there
-                wanted = counters_of_frame(declared(of_metrics, unit, keys), TABLE)
+            if privacy_unit.startswith(("norm", "total", "record,", "scaled")):  # nothing is drawn there
+                wanted = counters_of_frame(declared(of_metrics, privacy_unit, keys), TABLE)
                 assert sorted(vectors) == sorted(wanted.values())
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from beam_dpsketch import (
     AssumePublicKeys,
-    ElementsWarning,
+    InputWarning,
     IntegerDomain,
     ItemFrequencies,
     ListedItems,
@@ -51,7 +51,7 @@ KEYS = {"none": None, "open": AssumePublicKeys("page")}
 ROWS: list[dict[str, Any]] = [
     {"user": number % 50, "page": "a", "wait": None, "town": "planted-4711"} for number in range(2 * MANY)
 ]
-every_unit = pytest.mark.parametrize("unit", UNITS)
+every_unit = pytest.mark.parametrize("privacy_unit", UNITS)
 every_keys = pytest.mark.parametrize("keys", KEYS)
 
 
@@ -67,19 +67,21 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
     return columns.set_column(2, "wait", columns["wait"].cast(pa.int64()))
 
 
-def warned(unit: str, keys: str, rows: list[dict[str, Any]]) -> list[str]:
+def warned(privacy_unit: str, keys: str, rows: list[dict[str, Any]]) -> list[str]:
     """The warnings of a release of a table."""
-    declared = ReleaseSpec(Metrics(METRICS), PrivacySpec(rho=1), in_keys(UNITS[unit], KEYS[keys]), keys=KEYS[keys])
+    declared = ReleaseSpec(
+        Metrics(METRICS), PrivacySpec(rho=1), in_keys(UNITS[privacy_unit], KEYS[keys]), keys=KEYS[keys]
+    )
     with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always", ElementsWarning)
+        warnings.simplefilter("always", InputWarning)
         release_frame(table(rows), declared)
     return sorted(str(each.message) for each in found)
 
 
-def logged(unit: str, keys: str, elements: list[Any], caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged(privacy_unit: str, keys: str, elements: list[Any], caplog: pytest.LogCaptureFixture) -> list[str]:
     """What is logged of a pipeline whose elements are one bundle."""
     private = PrivateMetrics.of(
-        ReleaseSpec(Metrics(METRICS), PrivacySpec(rho=1), in_keys(UNITS[unit], KEYS[keys]), keys=KEYS[keys])
+        ReleaseSpec(Metrics(METRICS), PrivacySpec(rho=1), in_keys(UNITS[privacy_unit], KEYS[keys]), keys=KEYS[keys])
     )
     with caplog.at_level(logging.WARNING, logger="beam_dpsketch"), beam.Pipeline(runner=FN_API) as pipeline:
         pipeline | beam.Create(elements, reshuffle=False) | private
@@ -98,27 +100,27 @@ NOTHING = ["metrics.towns.item='town'", "metrics.waits.item='wait'"]
 
 @every_unit
 @every_keys
-def test_a_column_without_a_usable_value_is_told(unit: str, keys: str) -> None:
-    assert names(warned(unit, keys, ROWS)) == NOTHING
-    assert names(warned(unit, keys, [*ROWS, {**ROWS[0], "town": "Oslo"}])) == NOTHING
-    assert names(warned(unit, keys, [*ROWS, {**ROWS[0], "town": "Oslo", "wait": 3}])) == NOTHING[:1]
-    assert warned(unit, keys, [{**ROWS[0], "town": "Oslo", "wait": 3}] * 2) == []
-    assert names(warned(unit, keys, ROWS[:1])) == NOTHING
+def test_a_column_without_a_usable_value_is_told(privacy_unit: str, keys: str) -> None:
+    assert names(warned(privacy_unit, keys, ROWS)) == NOTHING
+    assert names(warned(privacy_unit, keys, [*ROWS, {**ROWS[0], "town": "Oslo"}])) == NOTHING
+    assert names(warned(privacy_unit, keys, [*ROWS, {**ROWS[0], "town": "Oslo", "wait": 3}])) == NOTHING[:1]
+    assert warned(privacy_unit, keys, [{**ROWS[0], "town": "Oslo", "wait": 3}] * 2) == []
+    assert names(warned(privacy_unit, keys, ROWS[:1])) == NOTHING
 
 
 @pytest.mark.pipeline
 @pytest.mark.parametrize("form", ["rows", "tables"])
-@pytest.mark.parametrize(("unit", "keys"), [("record", "none"), ("norm", "none"), ("records", "open")])
+@pytest.mark.parametrize(("privacy_unit", "keys"), [("record", "none"), ("norm", "none"), ("records", "open")])
 def test_a_field_without_a_usable_value_is_logged(
-    unit: str, keys: str, form: str, caplog: pytest.LogCaptureFixture
+    privacy_unit: str, keys: str, form: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     elements: list[Any] = ROWS if form == "rows" else [table(ROWS)]
-    assert names(logged(unit, keys, elements, caplog)) == NOTHING
+    assert names(logged(privacy_unit, keys, elements, caplog)) == NOTHING
 
 
 @pytest.mark.pipeline
 def test_an_id_that_nobody_has_drops_all(caplog: pytest.LogCaptureFixture) -> None:
-    private = PrivateMetrics(METRICS, PrivacySpec(rho=1), unit=PrivacyId("usr", RecordBounds(1)))
+    private = PrivateMetrics(METRICS, PrivacySpec(rho=1), privacy_unit=PrivacyId("usr", RecordBounds(1)))
     with caplog.at_level(logging.WARNING, logger="beam_dpsketch"), beam.Pipeline(runner=FN_API) as pipeline:
         pipeline | beam.Create(ROWS, reshuffle=False) | private
     (of_id,) = [each.getMessage() for each in caplog.records if "usr" in each.getMessage()]

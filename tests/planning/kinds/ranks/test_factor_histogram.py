@@ -17,7 +17,7 @@ from pyarrow import parquet
 from beam_dpsketch import (
     ArgumentError,
     AutoNorm,
-    FactorSpec,
+    FactorizationSpec,
     FloatDomain,
     Horizon,
     IntegerDomain,
@@ -27,7 +27,6 @@ from beam_dpsketch import (
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     Quantiles,
     Record,
     RecordBounds,
@@ -42,11 +41,12 @@ from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.planning.kinds.sketched import AnySketch
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.transforms import PrivateMetrics, PrivateQuantiles
 from tests.cli.consoles import run
 from tests.helpers import laws
 
-SPECS = {"integers": FactorSpec(IntegerDomain(-3, 20)), "floats": FactorSpec(FloatDomain(0, 1, 0.125))}
+SPECS = {"integers": FactorizationSpec(IntegerDomain(-3, 20)), "floats": FactorizationSpec(FloatDomain(0, 1, 0.125))}
 every_spec = pytest.mark.parametrize("name", SPECS)
 
 
@@ -72,13 +72,13 @@ def test_it_is_a_commutative_monoid(name: str, data: Any) -> None:
 
 
 def test_it_is_the_usual_layout_up_to_131_072_values_and_over_a_horizon_a_tree_is() -> None:
-    assert Quantiles(IntegerDomain(0, (1 << 17) - 1)).spec == FactorSpec(IntegerDomain(0, (1 << 17) - 1))
+    assert Quantiles(IntegerDomain(0, (1 << 17) - 1)).spec == FactorizationSpec(IntegerDomain(0, (1 << 17) - 1))
     assert isinstance(Quantiles(IntegerDomain(0, 1 << 17)).spec, TreeSpec)
     assert isinstance(Quantiles(IPv4Domain()).spec, TreeSpec)
     horizon, domain = Horizon(0, 8, 4), IntegerDomain(0, 9)
     declared = ReleaseSpec(Quantiles(domain), PrivacySpec(rho=1), Record(), windows=horizon)
     assert declared.spec == TreeSpec.for_memory(domain)
-    for count in (Quantiles(FactorSpec(domain)), AnySketch(FactorSpec(domain))):
+    for count in (Quantiles(FactorizationSpec(domain)), AnySketch(FactorizationSpec(domain))):
         with pytest.raises(ArgumentError, match=r"E432"):
             ReleaseSpec(count, PrivacySpec(rho=1), Record(), windows=horizon)
 
@@ -86,29 +86,31 @@ def test_it_is_the_usual_layout_up_to_131_072_values_and_over_a_horizon_a_tree_i
 @pytest.mark.parametrize(
     ("bounds", "layout", "words"),
     [
-        (RecordBounds(5), FactorSpec, "a square-root factor, for ranks; a plain tree has 1.33 times its noise"),
+        (RecordBounds(5), FactorizationSpec, "a square-root factor, for ranks; a plain tree has 1.33 times its noise"),
         (RecordBounds(1, max_weight=10**6), TreeSpec, "because a factor has no room for such weights"),
-        (NormBound(5), TreeSpec, "because a norm of order 2 does not bound the rows of a factor"),
-        (AutoNorm(), TreeSpec, "because a norm of order 2"),
-        (NormBound(5, order=1), FactorSpec, "a square-root factor"),
+        (NormBound(5), TreeSpec, "because an L2 norm does not bound the rows of a factor"),
+        (AutoNorm(), TreeSpec, "because an L2 norm"),
+        (NormBound(5, norm="l1"), FactorizationSpec, "a square-root factor"),
     ],
 )
 def test_the_layout_suits_the_bounds_and_a_plan_says_why(bounds: Any, layout: Any, words: str) -> None:
-    domain, unit = IntegerDomain(0, 999), PrivacyId("user", bounds)
-    declared = ReleaseSpec(Quantiles(domain), PrivacySpec(rho=1), unit, weight="n" if bounds.says_max_weight else None)
+    domain, privacy_unit = IntegerDomain(0, 999), PrivacyId("user", bounds)
+    declared = ReleaseSpec(
+        Quantiles(domain), PrivacySpec(rho=1), privacy_unit, weight="n" if bounds.says_max_weight else None
+    )
     assert isinstance(declared.spec, layout)
     assert f"Layout: {words}" in str(declared.plan()) or words in str(declared.plan())
-    together = ReleaseSpec(Metrics({"a": Metric(Quantiles(domain), "x")}), PrivacySpec(rho=1), unit)
+    together = ReleaseSpec(Metrics({"a": Metric(Quantiles(domain), "x")}), PrivacySpec(rho=1), privacy_unit)
     assert [type(part.spec) for part in together.spec.parts] == [layout]
 
 
 LAYOUTS = {
-    "factor": FactorSpec(IntegerDomain(0, 999)),
+    "factor": FactorizationSpec(IntegerDomain(0, 999)),
     "below a factor": TreeSpec.for_ranks(IntegerDomain(0, (1 << 20) - 1), 60_000),
 }
 SETTINGS = {
-    "factor": "domain: {type: integer, low: 0, high: 999}, layout: factor",
-    "below a factor": "domain: {type: integer, low: 0, high: 1048575}, layout: factor",
+    "factor": "domain: {type: integer, low: 0, high: 999}, layout: factorization",
+    "below a factor": "domain: {type: integer, low: 0, high: 1048575}, layout: factorization",
 }
 TABLE = pa.table({"user": ["a", "b"], "item": [1, 2]})
 
@@ -118,29 +120,29 @@ TABLE = pa.table({"user": ["a", "b"], "item": [1, 2]})
 def test_a_norm_of_order_2_is_refused_in_every_door_before_anything_is_spent(
     name: str, bounds: Any, tmp_path: pathlib.Path
 ) -> None:
-    layout, privacy, unit = LAYOUTS[name], PrivacySpec(rho=1), PrivacyId("user", bounds)
+    layout, privacy, privacy_unit = LAYOUTS[name], PrivacySpec(rho=1), PrivacyId("user", bounds)
     count, metrics = Quantiles(layout), Metrics({"a": Metric(Quantiles(layout), "item")})
-    terms = ReleaseTerms(privacy, bounds, unit=PrivacyUnit.PRIVACY_ID)
+    terms = ReleaseTerms(privacy, bounds, privacy_unit=PrivacyUnit.PRIVACY_ID)
     norm = "{max_norm: 5}" if isinstance(bounds, NormBound) else "auto"
     path, out = tmp_path / "settings.yaml", tmp_path / "x.dpsketch"
-    whose = f"unit: {{privacy_id: user, norm: {norm}}}"
+    whose = f"privacy_unit: {{privacy_id: user, norm: {norm}}}"
     path.write_text(f"{{kind: quantiles, item: item, {SETTINGS[name]}, privacy: {{rho: 1}}, {whose}}}")
     parquet.write_table(TABLE, tmp_path / "table.parquet")
     doors: list[Callable[[], Any]] = [
         lambda: plan(layout, terms),
-        lambda: ReleaseSpec(count, privacy, unit).plan(),
-        lambda: ReleaseSpec(metrics, privacy, unit).plan(),
-        lambda: release_frame(TABLE, ReleaseSpec(count, privacy, unit, "item")),
-        lambda: release_frame(TABLE, ReleaseSpec(metrics, privacy, unit)),
-        lambda: PrivateQuantiles(layout, privacy, unit=unit, item="item"),
-        lambda: PrivateMetrics(metrics.metrics, privacy, unit=unit),
+        lambda: ReleaseSpec(count, privacy, privacy_unit).plan(),
+        lambda: ReleaseSpec(metrics, privacy, privacy_unit).plan(),
+        lambda: release_frame(TABLE, ReleaseSpec(count, privacy, privacy_unit, "item")),
+        lambda: release_frame(TABLE, ReleaseSpec(metrics, privacy, privacy_unit)),
+        lambda: PrivateQuantiles(layout, privacy, privacy_unit=privacy_unit, item="item"),
+        lambda: PrivateMetrics(metrics.metrics, privacy, privacy_unit=privacy_unit),
     ]
     if isinstance(bounds, NormBound):
         doors.append(lambda: release(raw_type(layout)(layout).in_units_of(16), terms))
     for door in doors:
-        with pytest.raises(ArgumentError, match=r"TreeSpec.for_memory\(domain\), or a norm of order 1.*E229"):
+        with pytest.raises(ArgumentError, match=r"TreeSpec.for_memory\(domain\), or an L1 norm.*E229"):
             door()
-    with pytest.raises(ConfigError, match=r"layout: tree, or a norm of order 1: norm: {max_norm: 20, order: 1}.*E229"):
+    with pytest.raises(ConfigError, match=r"layout: tree, or an L1 norm: norm: {max_norm: 20, norm: l1}.*E229"):
         read_release(path.read_text())
     code, printed = run("run", str(tmp_path / "table.parquet"), "--config", str(path), "--output", str(out))
     assert code == 2
@@ -150,7 +152,7 @@ def test_a_norm_of_order_2_is_refused_in_every_door_before_anything_is_spent(
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_other_bounds_take_a_factor(name: str) -> None:
-    for bounds in (RecordBounds(5), NormBound(5, order=1), AutoNorm(order=1)):
+    for bounds in (RecordBounds(5), NormBound(5, norm="l1"), AutoNorm(norm="l1")):
         declared = ReleaseSpec(Quantiles(LAYOUTS[name]), PrivacySpec(rho=1), PrivacyId("user", bounds))
         assert declared.plan().spec == LAYOUTS[name]
 
@@ -159,21 +161,21 @@ def test_values_are_asked_of_a_histogram_or_of_a_tree_that_has_half_of_rho_for_t
     domain, wide = IntegerDomain(0, 999), IntegerDomain(0, 1 << 17)
     assert Quantiles(domain, "values").spec == TreeSpec.histogram(domain)
     assert Quantiles(wide, "values").spec == TreeSpec.for_search(wide)
-    assert Quantiles(domain, "ranges").spec == FactorSpec(domain)
+    assert Quantiles(domain, "ranges").spec == FactorizationSpec(domain)
     with pytest.raises(ArgumentError, match="optimize_for"):
         Quantiles(domain, "medians")  # type: ignore[arg-type]
 
 
 def test_a_domain_that_no_histogram_holds_is_refused() -> None:
-    FactorSpec(IntegerDomain(1, 1 << 20))
+    FactorizationSpec(IntegerDomain(1, 1 << 20))
     with pytest.raises(ArgumentError, match=r"E514.*TreeSpec|TreeSpec.*E514"):
-        FactorSpec(IntegerDomain(0, 1 << 20))
+        FactorizationSpec(IntegerDomain(0, 1 << 20))
 
 
 def test_the_noise_of_rows_is_for_the_longest_column_and_is_drawn_once() -> None:
     """Rows of an empty histogram: 4,000 of them, so their mean square has a deviation of 1 / sqrt(2,000)."""
-    spec, rho = FactorSpec(IntegerDomain(1, 4000)), Fraction(1, 10)
-    released = release(FactorHistogram(spec), ReleaseTerms(PrivacySpec(rho=rho, side_counters=None)))
+    spec, rho = FactorizationSpec(IntegerDomain(1, 4000)), Fraction(1, 10)
+    released = release(FactorHistogram(spec), ReleaseTerms(PrivacySpec(rho=rho, summary_counts=None)))
     (sigma_squared,) = released.privacy.sigma_squared_per_level
     assert sigma_squared == 1 / (2 * rho)
     unit = 4**spec.factor.dropped_bits / spec.factor.squared_length
@@ -182,9 +184,9 @@ def test_the_noise_of_rows_is_for_the_longest_column_and_is_drawn_once() -> None
 
 
 def test_rows_that_could_wrap_around_are_refused_before_any_noise() -> None:
-    spec = FactorSpec(IntegerDomain(0, 9))
+    spec = FactorizationSpec(IntegerDomain(0, 9))
     heavy = FactorHistogram(spec).accumulate([3], [1 << 50])
-    terms = ReleaseTerms(PrivacySpec(rho=1, side_counters=None), RecordBounds(1, max_weight=1 << 31))
+    terms = ReleaseTerms(PrivacySpec(rho=1, summary_counts=None), RecordBounds(1, max_weight=1 << 31))
     with pytest.raises(ArgumentError, match="E515"):
         release(heavy, terms)
 

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch import FactorSpec, IntegerDomain, PrivacySpec, Released, ReleaseTerms, release
+from beam_dpsketch import FactorizationSpec, IntegerDomain, PrivacySpec, Released, ReleaseTerms, release
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 
 GOLDEN = pathlib.Path(__file__).parents[3] / "vectors" / "keyed_factor_release.hex"
-SPEC = FactorSpec(IntegerDomain(-3, 12))
+SPEC = FactorizationSpec(IntegerDomain(-3, 12))
 
 
 def released_of(*values: int) -> Released:

@@ -14,24 +14,24 @@ from scipy import stats
 from beam_dpsketch import (
     ArgumentError,
     DyadicCountSketch,
-    FactorSpec,
+    FactorizationSpec,
     IntegerDomain,
     PrivacySpec,
     Released,
-    ReleasedFactor,
     ReleaseTerms,
     TreeSpec,
     release,
 )
 from beam_dpsketch.answers.estimators import comparing
 from beam_dpsketch.answers.estimators.factor import inverse as inverse_of
+from beam_dpsketch.answers.factor import ReleasedFactorization
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from tests.helpers import factors, trees
 
 SIZE, RECORDS = 1000, 20_000
 DOMAIN = IntegerDomain(0, SIZE - 1)
-TERMS = ReleaseTerms(PrivacySpec(rho=0.05, side_counters=None))
+TERMS = ReleaseTerms(PrivacySpec(rho=0.05, summary_counts=None))
 
 
 @functools.cache
@@ -47,7 +47,7 @@ def counts_of(shape: str) -> np.ndarray:
 
 
 def released_of(shape: str, kind: Any = FactorHistogram, spec: Any = None) -> Any:
-    raw = kind(spec or FactorSpec(DOMAIN))
+    raw = kind(spec or FactorizationSpec(DOMAIN))
     return release(raw.accumulate_keys(np.arange(SIZE, dtype=np.uint64), counts_of(shape)), TERMS)
 
 
@@ -73,7 +73,7 @@ def test_intervals_hold(shape: str) -> None:
 
 def test_one_release_answers_all() -> None:
     released, true = released_of("log-normal"), np.cumsum(counts_of("log-normal"))
-    assert isinstance(released, ReleasedFactor)
+    assert isinstance(released, ReleasedFactorization)
     quantiles = released.quantile([0.1, 0.5, 0.9])
     assert quantiles == sorted(quantiles)
     found = released.quantile_interval([0.1, 0.5, 0.9])
@@ -148,11 +148,11 @@ def test_products_and_distances_have_the_variance_of_the_whole_covariance(pair: 
         assert found.normal == pytest.approx(given, rel=2e-3, abs=2e-6 * (first @ first))
 
 
-def released_counts(counts: np.ndarray) -> ReleasedFactor:
+def released_counts(counts: np.ndarray) -> ReleasedFactorization:
     """A release with almost no noise, whose statement says this parameter."""
-    spec = FactorSpec(IntegerDomain(0, len(counts) - 1))
+    spec = FactorizationSpec(IntegerDomain(0, len(counts) - 1))
     rows = np.rint(factors.matrix(spec.factor) @ counts).astype(np.int64) >> spec.factor.dropped_bits
-    return ReleasedFactor(spec, rows, trees.statement(1, sigma_squared_per_level=(Fraction(1, 256),)))
+    return ReleasedFactorization(spec, rows, trees.statement(1, sigma_squared_per_level=(Fraction(1, 256),)))
 
 
 @pytest.mark.parametrize("size", [3, 100, 5000])
@@ -175,7 +175,7 @@ def test_intervals_of_products_and_distances_hold(pair: str) -> None:
     """Over 600 releases; exact binomial tests with 1e-9 for all together."""
     first, second = PAIRS[pair]
     raws = [
-        FactorHistogram(FactorSpec(IntegerDomain(0, 99))).accumulate_keys(
+        FactorHistogram(FactorizationSpec(IntegerDomain(0, 99))).accumulate_keys(
             np.arange(100, dtype=np.uint64), each.astype(np.int64)
         )
         for each in (first, second)

@@ -293,13 +293,14 @@ def test_honest_steps_are_accepted(name: str, pairs: beam.PCollection) -> None:
 
 
 def released() -> beam.PTransform:
-    return PrivateFrequencies(ONE_CELL, PRIVACY, item=lambda pair: pair[1], unit=Record())
+    return PrivateFrequencies(ONE_CELL, PRIVACY, item=lambda pair: pair[1], privacy_unit=Record())
 
 
 def test_messages_name_the_steps_and_the_way_out() -> None:
     pairs = fresh()
     words = (
-        'records of "pairs" come in twice, by "even" and "joined", which would count several times with unit=Record(); '
+        'records of "pairs" come in twice, by "even" and "joined", which would count several times with '
+        "privacy_unit=Record(); "
         "pass them on once, or split them with beam.Partition, or protect ids with PrivacyId [dpsketch-E424]"
     )
     with pytest.raises(WindowingError) as raised:
@@ -308,12 +309,12 @@ def test_messages_name_the_steps_and_the_way_out() -> None:
     sliding = pairs | beam.WindowInto(SlidingWindows(60, 20)) | beam.GroupByKey()
     in_all = sliding | "all" >> beam.WindowInto(GlobalWindows())
     with pytest.raises(WindowingError, match=OVERLAP):
-        in_all | "over time" >> PrivateFrequencies(ONE_CELL, PRIVACY, windows=Horizon(0, 60, 4), unit=Record())
+        in_all | "over time" >> PrivateFrequencies(ONE_CELL, PRIVACY, windows=Horizon(0, 60, 4), privacy_unit=Record())
 
 
 def test_a_privacy_id_may_have_copies() -> None:
-    unit = PrivacyId(lambda pair: pair[0], RecordBounds(1))
-    transform = PrivateFrequencies(ONE_CELL, PRIVACY, item=lambda pair: pair[1], unit=unit)
+    privacy_unit = PrivacyId(lambda pair: pair[0], RecordBounds(1))
+    transform = PrivateFrequencies(ONE_CELL, PRIVACY, item=lambda pair: pair[1], privacy_unit=privacy_unit)
     assert doubled(fresh()) | transform is not None
 
 

@@ -21,9 +21,9 @@ import pytest
 from beam_dpsketch import (
     AssumePublicKeys,
     BytesDomain,
-    ElementsWarning,
     FloatDomain,
     Horizon,
+    InputWarning,
     IntegerDomain,
     IPv4Domain,
     PrivacyId,
@@ -38,7 +38,7 @@ from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, Pri
 from tests.helpers.pipelines import FN_API, SPEC
 
 PRIVACY = PrivacySpec(rho=0.1)
-FOUR = RecordBounds(max_per_key=4, max_weight=9)
+FOUR = RecordBounds(max_records=4, max_weight=9)
 RECORD = Record(max_weight=9)
 DAY = datetime.datetime(2026, 3, 2)
 YEAR = TimestampDomain(DAY, DAY + datetime.timedelta(365))
@@ -65,24 +65,24 @@ def who(field: str) -> PrivacyId:
     return PrivacyId(field, FOUR)
 
 
-def frequencies(*, unit: Any = RECORD, **arguments: Any) -> PrivateFrequencies:
-    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, **arguments)
+def frequencies(*, privacy_unit: Any = RECORD, **arguments: Any) -> PrivateFrequencies:
+    return PrivateFrequencies(SPEC, PRIVACY, privacy_unit=privacy_unit, **arguments)
 
 
 def per_key(keys: Any = AssumePublicKeys(), **arguments: Any) -> PrivateFrequencies:  # noqa: B008
-    return PrivateFrequencies(SPEC, PRIVACY, unit=RECORD, keys=keys, **arguments)
+    return PrivateFrequencies(SPEC, PRIVACY, privacy_unit=RECORD, keys=keys, **arguments)
 
 
 def quantiles(domain: Any = IntegerDomain(0, 100), **arguments: Any) -> PrivateQuantiles:  # noqa: B008
-    return PrivateQuantiles(domain, PRIVACY, unit=RECORD, **arguments)
+    return PrivateQuantiles(domain, PRIVACY, privacy_unit=RECORD, **arguments)
 
 
 def continual(**arguments: Any) -> PrivateFrequencies:
-    return PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), unit=RECORD, **arguments)
+    return PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), privacy_unit=RECORD, **arguments)
 
 
 def top(domain: Any, **arguments: Any) -> PrivateTopK:
-    return PrivateTopK(domain, PrivacySpec(epsilon=2, delta=1e-6), k=3, unit=RECORD, **arguments)
+    return PrivateTopK(domain, PrivacySpec(epsilon=2, delta=1e-6), k=3, privacy_unit=RECORD, **arguments)
 
 
 def built(element_type: Any, *transforms: beam.PTransform) -> None:
@@ -114,13 +114,16 @@ DECLARED: dict[str, Mistake] = {
     "text for numbers": (lambda: created(["7"], quantiles()), "has type str, but IntegerDomain takes whole numbers"),
     "floats for integers": (
         lambda: created([1.5], quantiles()),
-        r"has type float, but IntegerDomain .* round it, or use FloatDomain\(low, high, resolution\)",
+        r"has type float, but IntegerDomain .* round it, or use FloatDomain\(low, high, step\)",
     ),
     "a float field": (lambda: built(Visit, quantiles(item="ms")), r"item='ms' has type float, .* FloatDomain\("),
     "a float item": (lambda: built(Visit, frequencies(item="ms")), "item='ms' has type float"),
-    "a float id": (lambda: built(Visit, frequencies(item="city", unit=who("ms"))), "privacy_id='ms' has type float"),
+    "a float id": (
+        lambda: built(Visit, frequencies(item="city", privacy_unit=who("ms"))),
+        "privacy_id='ms' has type float",
+    ),
     "a time as id": (
-        lambda: built(Trip, frequencies(item="city", unit=who("user"))),
+        lambda: built(Trip, frequencies(item="city", privacy_unit=who("user"))),
         "privacy_id='user' has type datetime",
     ),
     "a time in a Row": (lambda: created([beam.Row(user=DAY)], frequencies(item="user")), "has type datetime"),
@@ -166,12 +169,12 @@ def test_types_that_may_count_are_accepted_without_a_warning() -> None:
             transform.check_types(elements)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ElementsWarning)
+        warnings.simplefilter("error", InputWarning)
         of_visits = [
-            frequencies(item="city", unit=who("user")),
+            frequencies(item="city", privacy_unit=who("user")),
             frequencies(item="place"),
             frequencies(item=lambda visit: visit.city),
-            frequencies(item="city", weight=lambda visit: len(visit.user), unit=who("user")),
+            frequencies(item="city", weight=lambda visit: len(visit.user), privacy_unit=who("user")),
             per_key(AssumePublicKeys("city"), item="place"),
             quantiles(FloatDomain(0, 1, 0.1), item="ms"),
             top(TextDomain(8), item="city"),
@@ -205,7 +208,7 @@ VALUES: list[Any] = [
 ]
 READERS: dict[str, beam.PTransform] = {
     "items": frequencies(item="x"),
-    "ids": frequencies(item=len, unit=who("x")),
+    "ids": frequencies(item=len, privacy_unit=who("x")),
     "keys": per_key(AssumePublicKeys("x"), item=len),
     "weights": frequencies(item=len, weight="x"),
     "integers": quantiles(item="x"),
@@ -225,7 +228,7 @@ def accepts(check: Callable[[Any], Any], given: Any) -> bool:
     return True
 
 
-@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")
 @pytest.mark.parametrize("name", READERS)
 def test_a_type_is_refused_if_and_only_if_no_value_of_it_counts(name: str) -> None:
     transform, pipeline = READERS[name], beam.Pipeline(runner=FN_API)
@@ -238,7 +241,7 @@ def test_a_type_is_refused_if_and_only_if_no_value_of_it_counts(name: str) -> No
 WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
     "dicts": (
         dict[str, Any],
-        frequencies(item="town", unit=who("usr")),
+        frequencies(item="town", privacy_unit=who("usr")),
         ["privacy_id='usr'; item='town'", "Call .check", "PrivateFrequencies cannot check"],
     ),
     "anything": (Any, frequencies(), ["item (the element itself)"]),
@@ -259,7 +262,7 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
 def test_types_that_tell_nothing_are_warned_of_once_by_name(name: str) -> None:
     element_type, transform, words = WARNED[name]
     line = inspect.getsourcelines(built)[1] + 4  # where a transform is applied
-    with pytest.warns(ElementsWarning) as caught:
+    with pytest.warns(InputWarning) as caught:
         built(element_type, transform)
     (warning,) = caught
     assert all(word in str(warning.message) for word in words)
@@ -267,9 +270,9 @@ def test_types_that_tell_nothing_are_warned_of_once_by_name(name: str) -> None:
 
 
 def test_a_checked_transform_does_not_warn() -> None:
-    transform = frequencies(item="city", unit=who("user"))
+    transform = frequencies(item="city", privacy_unit=who("user"))
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ElementsWarning)
+        warnings.simplefilter("error", InputWarning)
         assert transform.check([ROW]) is transform
         built(dict[str, Any], transform)
 
@@ -280,7 +283,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
         [ROW],
         "element 0 .* no field for item='town': its fields are user, ",
     ),
-    "a missing id": (frequencies(item="city", unit=who("usr")), [ROW], "no field for privacy_id='usr'"),
+    "a missing id": (frequencies(item="city", privacy_unit=who("usr")), [ROW], "no field for privacy_id='usr'"),
     "a path": (frequencies(item="geo.city"), [ROW], "item='geo.city'.*a name is one field, for a nested one give"),
     "a later element": (frequencies(item="city"), [ROW, {"user": "u"}], "element 1 of the sample has no field"),
     "None": (frequencies(item="city"), [{"city": None}], "item='city' is None: such a record is dropped"),
@@ -288,8 +291,12 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a float item": (frequencies(item="ms"), [ROW], r"item='ms' is 1.0 \(float\), but an item must be .* round it"),
     "a time": (frequencies(item="ts"), [ROW], r"item='ts' is datetime.datetime\(2026, 3, 2, 0, 0\) \(datetime\)"),
     "a list": (frequencies(item=lambda row: [row["city"]]), [ROW], r"is \['Oslo'\] \(list\)"),
-    "a time as id": (frequencies(item="city", unit=who("ts")), [ROW], r"privacy_id='ts' is datetime\..* \(datetime\)"),
-    "a float id": (frequencies(item="city", unit=who("ms")), [ROW], "privacy_id='ms' is 1.0"),
+    "a time as id": (
+        frequencies(item="city", privacy_unit=who("ts")),
+        [ROW],
+        r"privacy_id='ts' is datetime\..* \(datetime\)",
+    ),
+    "a float id": (frequencies(item="city", privacy_unit=who("ms")), [ROW], "privacy_id='ms' is 1.0"),
     "a float key": (per_key(AssumePublicKeys("ms"), item="city"), [ROW], "key='ms' is 1.0"),
     "no pair": (per_key(item="city"), [ROW], r"is no \(key, value\) pair, so keys must name a field"),
     "a batch in a pair": (per_key(item="x"), [("a", pa.table({"x": ["b"]}))], "batches must hold their keys: name the"),
@@ -298,12 +305,12 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
         [ROW],
         r"key='n' is 7 \(int\), which is not one of the PublicKeys",
     ),
-    "a fractional value": (quantiles(item="x"), [{"x": 1.5}], r"is 1.5 .*FloatDomain\(low, high, resolution\)"),
+    "a fractional value": (quantiles(item="x"), [{"x": 1.5}], r"is 1.5 .*FloatDomain\(low, high, step\)"),
     "text for a number": (quantiles(item="city"), [ROW], "is 'Oslo' .* IntegerDomain takes whole numbers"),
     "text for a time": (quantiles(YEAR, item="city"), [ROW], "TimestampDomain takes datetime"),
     "a number for text": (top(TextDomain(8), item="n"), [ROW], "TextDomain takes text"),
     "a fractional weight": (
-        frequencies(item="city", weight="w", unit=who("user")),
+        frequencies(item="city", weight="w", privacy_unit=who("user")),
         [{**ROW, "w": 3.5}],
         "weight='w' is 3.5 .* a weight must be a whole number",
     ),
@@ -342,7 +349,10 @@ def test_one_element_is_no_sample() -> None:
 
 
 def samples() -> Iterator[tuple[beam.PTransform, Any]]:
-    yield (frequencies(item="city", weight="n", unit=who("user")), [ROW, beam.Row(**ROW), pd.DataFrame([ROW] * 2)])
+    yield (
+        frequencies(item="city", weight="n", privacy_unit=who("user")),
+        [ROW, beam.Row(**ROW), pd.DataFrame([ROW] * 2)],
+    )
     yield frequencies(), ["a", 1, b"b", ("a", 1)]
     yield per_key(), [("a", "x"), (1, "y")]
     yield per_key(PublicKeys(["a"])), [("a", "x")]
@@ -369,7 +379,7 @@ CLAMPED: dict[str, tuple[beam.PTransform, Any, str]] = {
     "an address": (quantiles(IPv4Domain()), [1 << 32], "outside IPv4Domain"),
     "a long text": (top(TextDomain(3)), ["Oslo"], "'Oslo' .* outside TextDomain"),
     "a weight": (
-        frequencies(item="city", weight="w", unit=who("user")),
+        frequencies(item="city", weight="w", privacy_unit=who("user")),
         [{**ROW, "w": 10}],
         "weight='w' is 10 .* outside the weights 0 to 9",
     ),
@@ -379,6 +389,6 @@ CLAMPED: dict[str, tuple[beam.PTransform, Any, str]] = {
 @pytest.mark.parametrize("name", CLAMPED)
 def test_sample_values_that_would_be_clamped_are_warned_of_once(name: str) -> None:
     transform, sample, message = CLAMPED[name]
-    with pytest.warns(ElementsWarning, match=message) as caught:
+    with pytest.warns(InputWarning, match=message) as caught:
         transform.check(sample)
     assert len(caught) == 1

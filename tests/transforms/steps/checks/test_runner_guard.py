@@ -24,11 +24,11 @@ CHECKPOINTS, WHOLE = "--checkpointing_interval=1000", "--finish_bundle_before_ch
 
 
 def frequencies() -> PrivateFrequencies:
-    return PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), unit=Record())
+    return PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), privacy_unit=Record())
 
 
 def continual() -> PrivateFrequencies:
-    return PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), windows=Horizon(0, 60, 2), unit=Record())
+    return PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), windows=Horizon(0, 60, 2), privacy_unit=Record())
 
 
 def warned(transform: beam.PTransform, *options: str, runner: Any = FlinkRunner, stream: bool = False) -> set[str]:

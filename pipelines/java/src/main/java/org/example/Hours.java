@@ -98,11 +98,11 @@ public class Hours {
         .apply(Window.into(FixedWindows.of(Duration.standardHours(1))));
     PCollection<Row> releases = visits.apply("Count", transform("PrivateFrequencies", options)
         .withKwarg("item", "page")
-        .withKwarg("items", "[\"home\", \"news\", \"help\"]")
+        .withKwarg("listed_items", "[\"home\", \"news\", \"help\"]")
         .withKwarg("keys", "{\"public\": [\"NL\", \"NO\"], \"field\": \"country\"}")
         .withKwarg("windows", "{\"start\": \"2024-05-01T00:00:00Z\", \"end\": \"2024-05-01T03:00:00Z\"}")
         .withKwarg("privacy", "{\"epsilon\": 2, \"delta\": 1e-6}")
-        .withKwarg("unit", "{\"privacy_id\": \"person\", \"records\": {\"max_per_key\": 4, \"max_keys\": 1}}"));
+        .withKwarg("privacy_unit", "{\"privacy_id\": \"person\", \"records\": {\"max_records\": 4, \"max_keys\": 1}}"));
     releases
         .apply("Ask", transform("QueryReleases", options)
             .withKwarg("ask", "{\"items\": [\"home\", \"news\", \"help\"]}"))

@@ -1,4 +1,4 @@
-"""Side counters: noisy numbers of units and records, total weight, and clipping loss of a release.
+"""Summary counts: noisy numbers of units and records, total weight, and clipping loss of a release.
 
 Guarantee: each counter is a separate mechanism with its own share of the loss. These shares and the sketch's share sum
 to the loss exactly: to rho, or to epsilon with Laplace noise. All records of a unit change a counter by at most
@@ -51,8 +51,8 @@ stays. Each number in v is scaled down and rounded down, and no entry of G is ne
 changes the counter by at most K F in length, times the root of max_s G_ss = `RowMechanism.squared_length`. For two
 units, f.g becomes the sum over keys of f' G g, at least 0 if f and g have no negative numbers. Hence the table applies.
 
-`RecordBounds` need no factor. They keep max_keys cells, max_per_key records in each, and max_weight of each record.
-Hence K^2 is max_keys times the square of 1 (units), max_per_key (records), or max_per_key times max_weight (weight).
+`RecordBounds` need no factor. They keep max_keys cells, max_records records in each, and max_weight of each record.
+Hence K^2 is max_keys times the square of 1 (units), max_records (records), or max_records times max_weight (weight).
 `clipped` and `scaled` require a norm.
 
 Counters that are equal by definition are a single counter with a single share. Without weights each record weighs 1.
@@ -60,14 +60,14 @@ With a single record per cell each unit has one record. `Record()` with weight 1
 weight.
 
 If the release's own counters sum to the weight, it omits any less accurate weight counter. A sum over M counters, each
-with noise for the whole loss, has the parameter M b^2 / (2 rho), and a side counter K^2 / (2 share rho). Hence the sum
+with noise for the whole loss, has the parameter M b^2 / (2 rho), and a summary count K^2 / (2 share rho). Hence the sum
 is at least as accurate if M b^2 share <= K^2, up to the remaining share for the counters. With Laplace noise the share
 is squared. Both sides are public before the noise.
 
 `clipped` and `scaled` exist only without a clipping histogram (below): over time, for keys of a stream, and with signed
-weights. They divide the budget share given for `lost`. `clipped` is a lower bound: a unit that lost more than b counts
-with b, hence a few heavy units hide their loss. It does not include weight removed by `max_per_item` and
-`resource_limit`. Report it as "at least".
+weights. They divide the budget share given for `clipping`. `clipped` is a lower bound: a unit that lost more than b
+counts with b, hence a few heavy units hide their loss. It does not include weight removed by `max_per_item` and
+`max_distinct_items`. Report it as "at least".
 
 Source: sigma^2 = Delta^2 / (2 rho_q) and the sum of rho_q are Canonne, Kamath and Steinke 2020 (arXiv:2004.00010). 4 b
 is a choice: in two logs, weight capped at b is 82 to 84 % of the total, and 98 to 100 % at 4 b.
@@ -89,10 +89,10 @@ scaling of a norm, in records dropped by `RecordBounds`, and above `max_weight`.
 excluded: a release with that bound counts no more of an item.
 
 Bins. Bin j >= 0 counts losses x with 4^(first + j) <= x < 4^(first + j + 1). The last bin is unbounded. Smaller losses
-are in no bin. 4^first is at most an eighth of the smallest limit: the norm, `max_weight` or `resource_limit`. A unit
-that loses less to a norm keeps at least eight ninths of its weight. `RecordBounds` may drop a record with weight 1,
-hence the limit there is an eighth of `max_weight`, or 1 if that is more. Bins are powers of 4, hence histograms for all
-norms add up.
+are in no bin. 4^first is at most an eighth of the smallest limit: the norm, `max_weight` or `max_distinct_items`. A
+unit that loses less to a norm keeps at least eight ninths of its weight. `RecordBounds` may drop a record with weight
+1, hence the limit there is an eighth of `max_weight`, or 1 if that is more. Bins are powers of 4, hence histograms for
+all norms add up.
 
 Scope. A release that alone bounds its units has its own histogram. If a single bound covers several keys or windows,
 they share a single histogram, because separate histograms would need noise for every cell that a unit reaches. The
@@ -126,7 +126,13 @@ from beam_dpsketch.words import shown_plainly
 
 USUAL_SHARE = Fraction(1, 50)
 UNITS, RECORDS, WEIGHT, LOST, CLIPPED, SCALED = "units", "records", "weight", "lost", "clipped", "scaled"
-_UNDER_LAPLACE = {UNITS: Fraction(1, 100), RECORDS: Fraction(1, 200), WEIGHT: Fraction(1, 100), LOST: Fraction(3, 100)}
+CLIPPING = "clipping"
+_UNDER_LAPLACE = {
+    UNITS: Fraction(1, 100),
+    RECORDS: Fraction(1, 200),
+    WEIGHT: Fraction(1, 100),
+    CLIPPING: Fraction(3, 100),
+}
 """In place of the default share: all counters cost more with Laplace noise, and an undetected loss misleads most."""
 ROOM = 4
 """Limit for the records and the weight of a unit, as a multiple of max_norm under an L2 norm."""
@@ -136,10 +142,10 @@ _MAX_SIZE = (1 << 61) - 1
 @shown_plainly
 @named("SideCounters")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SideCounters:
+class SummaryCounts:
     """Budget shares for the noisy numbers of units and records, the total weight, and the clipping loss.
 
-    Shares are fractions of rho, or of epsilon with Laplace noise. With Laplace noise, where side counters cost more,
+    Shares are fractions of rho, or of epsilon with Laplace noise. With Laplace noise, where summary counts cost more,
     the default 1/50 becomes 1/100, but 1/200 for records and 3/100 for losses. All other shares are used as given.
 
     Args:
@@ -147,15 +153,15 @@ class SideCounters:
         between 0 and 1. A float means its decimal spelling, and `None` disables the counter.
       records: budget share for the number of records, which are counted only if it is set.
       weight: budget share for the total weight, unless the sketch's counters sum to it with the same accuracy.
-      lost: budget share for a histogram of the weight clipped per privacy id. Over time, for keys of a stream and with
-        signed weights, it pays for the weight clipped by a `NormBound` and the number of scaled units, half each.
+      clipping: budget share for a histogram of the weight clipped per privacy id. Over time, for keys of a stream and
+        with signed weights, it pays for the weight clipped by a `NormBound` and the number of scaled units, half each.
         There, other bounds do not spend it.
     """
 
     units: Fraction | float | None = USUAL_SHARE
     records: Fraction | float | None = None
     weight: Fraction | float | None = USUAL_SHARE
-    lost: Fraction | float | None = USUAL_SHARE
+    clipping: Fraction | float | None = USUAL_SHARE
 
     def __post_init__(self) -> None:
         names = [field.name for field in dataclasses.fields(self) if getattr(self, field.name) is not None]
@@ -164,7 +170,7 @@ class SideCounters:
             object.__setattr__(self, name, _validate.exact(**{name: getattr(self, name)}))
         if sum(getattr(self, name) for name in names) >= 1:
             raise ArgumentError(
-                "", "the shares of all side counters must sum to less than 1, so that the sketch gets a part", "E113"
+                "", "the shares of all summary counts must sum to less than 1, so that the sketch gets a part", "E113"
             )
 
     def share(self, name: str, noise: Noise = Noise.GAUSSIAN) -> Fraction:
@@ -173,8 +179,8 @@ class SideCounters:
         return _UNDER_LAPLACE[name] if noise is Noise.LAPLACE and given == USUAL_SHARE else given
 
 
-class SideCounter(NamedTuple):
-    """Side counter of a release.
+class SummaryCount(NamedTuple):
+    """Summary count of a release.
 
     Attributes:
       names: the counted quantities. Several names are equal by definition.
@@ -237,16 +243,16 @@ class SideCounter(NamedTuple):
         return np.sign(values) * np.where(factors == 1, sizes << np.int64(scale_bits - bits), shrunk)
 
 
-def side_counters(
-    shares: SideCounters | None,
+def summary_counts(
+    shares: SummaryCounts | None,
     bounds: Bounds,
     *,
     max_cells: int | None = None,
     clips: bool = False,
     noise: Noise = Noise.GAUSSIAN,
     total_cells: int | None = None,
-) -> tuple[SideCounter, ...]:
-    """Build the side counters of a release. Equal counters are merged, with the largest of their shares.
+) -> tuple[SummaryCount, ...]:
+    """Build the summary counts of a release. Equal counters are merged, with the largest of their shares.
 
     Args:
       shares: the enabled counters and their budget shares. `None` disables all.
@@ -267,7 +273,7 @@ def side_counters(
         found = _under_norm(shares, bounds, max_cells, noise, clips=clips)
     cells, power = math.inf if total_cells is None else total_cells, 2 if noise is Noise.LAPLACE else 1
 
-    def is_needless(counter: SideCounter) -> bool:
+    def is_needless(counter: SummaryCount) -> bool:
         of_sum = cells * bounds.squared_length * counter.share**power
         return WEIGHT in counter.names and of_sum <= counter.squared_limit
 
@@ -276,7 +282,7 @@ def side_counters(
 
 def equal_counts(bounds: Bounds) -> list[tuple[str, ...]]:
     """Group units, records and weight by equality under these bounds."""
-    equal = (bounds.max_per_key == 1, not bounds.has_weights) if isinstance(bounds, RecordBounds) else (False, False)
+    equal = (bounds.max_records == 1, not bounds.has_weights) if isinstance(bounds, RecordBounds) else (False, False)
     found: list[tuple[str, ...]] = [(UNITS,)]
     for name, same in zip((RECORDS, WEIGHT), equal, strict=True):
         found = [*found[:-1], (*found[-1], name)] if same else [*found, (name,)]
@@ -289,37 +295,37 @@ def same_as(name: str, bounds: Bounds) -> tuple[str, ...]:
 
 
 def _under_norm(
-    shares: SideCounters, bounds: Bounds, max_cells: int | None, noise: Noise, *, clips: bool
-) -> list[SideCounter]:
+    shares: SummaryCounts, bounds: Bounds, max_cells: int | None, noise: Noise, *, clips: bool
+) -> list[SummaryCount]:
     squared, total = bounds.squared_length, bounds.total_weight
     most = max(1, math.floor(squared if total is None else total))
     cells = Fraction(most if max_cells is None else min(most, int(max_cells)))
     cells_in_all, ample = (None, ROOM**2 * squared) if total is None else (cells, squared)
-    half = shares.share(LOST, noise) / 2 if clips else Fraction(0)
+    half = shares.share(CLIPPING, noise) / 2 if clips else Fraction(0)
     return [
-        SideCounter((UNITS,), shares.share(UNITS, noise), cells, limit=cells_in_all),
-        SideCounter((RECORDS,), shares.share(RECORDS, noise), ample, limit=total),
-        SideCounter((WEIGHT,), shares.share(WEIGHT, noise), ample, bounds.signed, total),
-        SideCounter((CLIPPED,), half, squared, limit=total),
-        SideCounter((SCALED,), half, cells, limit=cells_in_all),
+        SummaryCount((UNITS,), shares.share(UNITS, noise), cells, limit=cells_in_all),
+        SummaryCount((RECORDS,), shares.share(RECORDS, noise), ample, limit=total),
+        SummaryCount((WEIGHT,), shares.share(WEIGHT, noise), ample, bounds.signed, total),
+        SummaryCount((CLIPPED,), half, squared, limit=total),
+        SummaryCount((SCALED,), half, cells, limit=cells_in_all),
     ]
 
 
-def _under_record_bounds(shares: SideCounters, bounds: RecordBounds, noise: Noise) -> list[SideCounter]:
-    sizes = {UNITS: 1, RECORDS: bounds.max_per_key, WEIGHT: bounds.max_weight_per_key}
+def _under_record_bounds(shares: SummaryCounts, bounds: RecordBounds, noise: Noise) -> list[SummaryCount]:
+    sizes = {UNITS: 1, RECORDS: bounds.max_records, WEIGHT: bounds.max_weight_per_key}
     found = []
     for group in equal_counts(bounds):
         share, size = max(shares.share(name, noise) for name in group), sizes[group[0]]
         squared, total = Fraction(size**2 * bounds.kept_keys), Fraction(size * bounds.kept_keys)
-        found.append(SideCounter(group, share, squared, bounds.signed and WEIGHT in group, total))
+        found.append(SummaryCount(group, share, squared, bounds.signed and WEIGHT in group, total))
     return found
 
 
-def share_left(counters: tuple[SideCounter, ...], *others: Fraction) -> Fraction:
+def share_left(counters: tuple[SummaryCount, ...], *others: Fraction) -> Fraction:
     """Compute the remaining budget share for the sketch. `others` are further shares, such as the clipping histogram.
 
     >>> from beam_dpsketch import NormBound
-    >>> share_left(side_counters(SideCounters(), NormBound(20)), Fraction(1, 50))
+    >>> share_left(summary_counts(SummaryCounts(), NormBound(20)), Fraction(1, 50))
     Fraction(47, 50)
     """
     left = 1 - sum((counter.share for counter in counters), sum(others, Fraction(0)))
@@ -370,7 +376,7 @@ class LostCounter(NamedTuple):
 
     share: Fraction
     first: int
-    kept: SideCounter | None
+    kept: SummaryCount | None
     reach: int
 
     @property
@@ -388,7 +394,7 @@ class LostCounter(NamedTuple):
 
 
 def lost_counter(
-    shares: SideCounters | None,
+    shares: SummaryCounts | None,
     bounds: Bounds,
     where: LostIn,
     *,
@@ -399,14 +405,14 @@ def lost_counter(
     """Build the clipping histogram for these bounds, or `None` without one.
 
     Args:
-      shares: budget shares for the side counters. `None` disables all.
+      shares: budget shares for the summary counts. `None` disables all.
       bounds: contribution bounds per unit.
       where: scope of the histogram.
       one_record: whether each record is a unit, which loses only the clamped part of its weight.
       windows: windows that a unit can reach, each within the bounds.
       noise: noise type.
     """
-    share = Fraction(0) if shares is None else shares.share(LOST, noise)
+    share = Fraction(0) if shares is None else shares.share(CLIPPING, noise)
     if not share or where is LostIn.NOWHERE or bounds.signed or (one_record and not bounds.has_weights):
         return None
     first = _first(bounds)
@@ -418,13 +424,13 @@ def lost_counter(
     else:
         most = bounds.total_weight
         squared = bounds.squared_length * (ROOM**2 if most is None else 1)
-    return LostCounter(share / 2, first, SideCounter((WEIGHT,), share / 2, squared, limit=most), 1)
+    return LostCounter(share / 2, first, SummaryCount((WEIGHT,), share / 2, squared, limit=most), 1)
 
 
 def _first(bounds: Bounds) -> int:
     least = Fraction(bounds.max_weight)
     if isinstance(bounds, NormBound):
-        limits = (bounds.max_norm, bounds.resource_limit, bounds.max_weight if bounds.says_max_weight else None)
+        limits = (bounds.max_norm, bounds.max_distinct_items, bounds.max_weight if bounds.says_max_weight else None)
         least = min(Fraction(limit) for limit in limits if limit is not None)
     least = max(least / _OF_LIMIT, Fraction(1 if isinstance(bounds, RecordBounds) else 0))
     return (math.frexp(least)[1] - 1) // 2

@@ -1,7 +1,7 @@
 """Summary counts of a release: privacy units, records, weight and the clipped share.
 
 Guarantee: each interval has at least the given confidence, over the noise. It is an interval for a clipped sum: each
-unit counts with at most K, as in `privacy.side_counters`, over all keys and windows. The sum covers records that
+unit counts with at most K, as in `privacy.summary_counts`, over all keys and windows. The sum covers records that
 bounding accepted, not records dropped before it. Bounds are not cut at 0, because noise is symmetric and sums over keys
 stay unbiased. If a privacy id may have more than is counted, an interval has no upper end.
 
@@ -18,14 +18,14 @@ from abc import ABC, abstractmethod
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT
+from beam_dpsketch.privacy.summary_counts import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping
-from beam_dpsketch.statement.side_notes import Interval, SideNote
+from beam_dpsketch.statement.summary_notes import Interval, SummaryNote
 
 _SURE = 0.99  # high, because up to three counts are tested
 
 
-class SideAnswers(ABC):
+class SummaryAnswers(ABC):
     """Answers about the size and the clipping of a release.
 
     >>> import numpy as np
@@ -61,7 +61,7 @@ class SideAnswers(ABC):
         further records are not counted: read "at least lower". Bounds may be below 0.
 
         Raises `ValueError` if the release does not count records. Most releases with weights or privacy ids do not:
-        request the count with `SideCounters(records=1/50)`.
+        request the count with `SummaryCounts(records=1/50)`.
         """
         return self._counted(RECORDS, confidence)
 
@@ -69,7 +69,7 @@ class SideAnswers(ABC):
         """Estimate the total weight in the release, over all items, after clipping.
 
         Under `RecordBounds` this is the weight after dropping and capping. Under a `NormBound` it is the weight after
-        scaling, at most 4 max_norm per unit, and the upper end is infinite as for `records`. With order 1 it is the
+        scaling, at most 4 max_norm per unit, and the upper end is infinite as for `records`. With L1 it is the
         whole scaled weight, with a finite upper end. Bounds may be below 0. Raises `ValueError` if the release does not
         count weight.
         """
@@ -111,18 +111,18 @@ class SideAnswers(ABC):
     def _clipping(self) -> Clipping:
         return self.clipping()
 
-    def _note(self, name: str) -> SideNote:
+    def _note(self, name: str) -> SummaryNote:
         note = self._counted_aside(name)
         if note is None:
             raise ArgumentError(
                 "",
-                f"this release does not count {name}: it was made without $side_counters for it ({name}), or of a "
+                f"this release does not count {name}: it was made without $summary_counts for it ({name}), or of a "
                 "raw sketch. A combination counts what all its parts do; of several metrics, ask the whole release",
                 "E716",
             )
         return note
 
-    def _counted_aside(self, name: str) -> SideNote | None:
+    def _counted_aside(self, name: str) -> SummaryNote | None:
         """Find a noisy count. Summary counts belong to a whole release, not to each metric."""
         if self.privacy.of_metric:
             return self.privacy.own_total if name == WEIGHT else None
@@ -140,7 +140,7 @@ class SideAnswers(ABC):
         """Whether the counters exceed their noise."""
 
     @property
-    def _sizes(self) -> list[SideNote]:
+    def _sizes(self) -> list[SummaryNote]:
         return [*dict.fromkeys(filter(None, map(self._counted_aside, (RECORDS, UNITS, WEIGHT))))]
 
     @property
@@ -156,7 +156,7 @@ class SideAnswers(ABC):
         if self._may_be_empty:
             return sizes[0].nothing if sizes else None
         seen = [note for note in sizes if not note.may_be_nothing]
-        units = [note for note in seen if UNITS in note.names and not privacy.unit.is_one_record]
+        units = [note for note in seen if UNITS in note.names and not privacy.privacy_unit.is_one_record]
         margins = {
             privacy.words_of(note): note.interval(0.95).upper - note.estimate for note in seen if note not in units
         }

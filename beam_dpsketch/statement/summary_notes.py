@@ -13,7 +13,7 @@ from beam_dpsketch.encodings import named
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
+from beam_dpsketch.privacy.summary_counts import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.words import round_up, shown_plainly
@@ -44,8 +44,8 @@ class Interval(_Interval, WithClipping):
 @shown_plainly
 @named("SideNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SideNote:
-    """Summary count in a release, as described in `privacy.side_counters`.
+class SummaryNote:
+    """Summary count in a release, as described in `privacy.summary_counts`.
 
     Attributes:
       names: counted quantities, from `NAMES`. Several names are equal by definition.
@@ -83,7 +83,7 @@ class SideNote:
     @classmethod
     def of_sum(
         cls, names: tuple[str, ...], noise: Noise, estimate: float, sigma_squared: float, grid_bits: int | None = None
-    ) -> SideNote:
+    ) -> SummaryNote:
         """Describe the sum over a release's counters. The limit for summary counts does not apply.
 
         Args:
@@ -128,11 +128,11 @@ class SideNote:
     def _phrases(self) -> tuple[str, str]:
         return next(phrases for name, phrases in _WORDS.items() if name in self.names)
 
-    def plus(self, other: SideNote) -> SideNote:
+    def plus(self, other: SummaryNote) -> SummaryNote:
         """Add two counts. Values wrap around, as counters do."""
         bits = max(self.scale_bits, other.scale_bits)
         total = sum(each.value << (bits - each.scale_bits) for each in (self, other))
-        return SideNote(
+        return SummaryNote(
             names=self.names,
             share=min(self.share, other.share),
             squared_limit=max(self.squared_limit, other.squared_limit),
@@ -173,7 +173,7 @@ class SideNote:
         }
 
 
-def add_up(first: Sequence[SideNote], second: Sequence[SideNote]) -> tuple[SideNote, ...]:
+def add_up(first: Sequence[SummaryNote], second: Sequence[SummaryNote]) -> tuple[SummaryNote, ...]:
     """Add two releases' notes, for quantities that both count."""
     others = {note.names: note for note in second}
     return tuple(note.plus(others[note.names]) for note in first if note.names in others)

@@ -8,7 +8,7 @@ are dropped from the counts. Let n > 0 be the count of an item, and Z its own no
 sigma^2, or a discrete Laplace. If n + Z >= T, then n + Z is published. Otherwise the item leaves no trace. An item
 without a contributing unit is never considered.
 
-Under `RecordBounds` a unit adds at most C = max_per_key * max_weight to an item, hence its squared contributions sum to
+Under `RecordBounds` a unit adds at most C = max_records * max_weight to an item, hence its squared contributions sum to
 at most k C^2. Under a `NormBound` with max_norm b they sum to at most b^2. With L^2 that sum, `mechanism` gives sigma^2
 = L^2 / (2 rho) if a unit is added or removed, and L^2 / rho if it is replaced.
 
@@ -81,7 +81,7 @@ MOST_COUNTED_ONCE = 15
 
 @named("GroupRule")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GroupRule:
+class ThresholdRule:
     """Rule that decides which items are published.
 
     Args:
@@ -103,7 +103,7 @@ class GroupRule:
             raise ArgumentError("delta", "must be at least 2e-60; 1e-8 is usual", "E309")
         _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
 
-    def suited(self, relation: NeighboringRelation, **facts: Any) -> GroupRule:
+    def suited(self, relation: NeighboringRelation, **facts: Any) -> ThresholdRule:
         """Switch to two voting rounds if `SelectionRule.suited` allows them."""
         open_rule = SelectionRule(delta=self.delta, max_keys=self.max_items)
         return dataclasses.replace(self, method=open_rule.suited(relation, **facts).method or ONE_ROUND[0])

@@ -17,12 +17,12 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation, NormBound, RecordBounds
-from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.grouped_counts import GroupRule, _sizes
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NormBound, RecordBounds
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation
 from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.privacy.thresholded_counts import ThresholdRule, _sizes
 
 RHO, DELTA = Fraction(1, 2), Fraction(1, 1000)
 ORDERS = (1.01, 2, 16)
@@ -95,8 +95,10 @@ def loss(first: Unit, second: Unit, others: Unit, sigma2: Fraction, threshold: i
     for mine, theirs, other in zip(first, second, others, strict=True):
         if other or (mine and theirs):
             shared.append((other + mine, other + theirs))
-    for unit, against in ((first, second), (second, first)):
-        alone = [mine for mine, theirs, other in zip(unit, against, others, strict=True) if not theirs and not other]
+    for privacy_unit, against in ((first, second), (second, first)):
+        alone = [
+            mine for mine, theirs, other in zip(privacy_unit, against, others, strict=True) if not theirs and not other
+        ]
         deltas.append(shows_alone(sigma2, alone, threshold))
     rho = max(
         sum((divergence(sigma2, *pair[::way], threshold, order) for pair in shared), mpmath.mpf(0)) / order
@@ -109,7 +111,7 @@ def loss(first: Unit, second: Unit, others: Unit, sigma2: Fraction, threshold: i
 def units_of(most: int, max_items: int, items: int) -> list[Unit]:
     """All units within record bounds: at most `most` of at most `max_items` of the items."""
     found = itertools.product(range(most + 1), repeat=items)
-    return [unit for unit in found if sum(map(bool, unit)) <= max_items]
+    return [privacy_unit for privacy_unit in found if sum(map(bool, privacy_unit)) <= max_items]
 
 
 def worst(
@@ -121,7 +123,11 @@ def worst(
 ) -> tuple[mpmath.mpf, mpmath.mpf]:
     """The worst delta and rho over all neighbours."""
     nobody = (0,) * len(units[0])
-    pairs = itertools.combinations(units, 2) if relation is REPLACE_ONE else ((unit, nobody) for unit in units)
+    pairs = (
+        itertools.combinations(units, 2)
+        if relation is REPLACE_ONE
+        else ((privacy_unit, nobody) for privacy_unit in units)
+    )
     found = [loss(*pair, other, sigma2, threshold) for pair in pairs for other in others]
     return max(delta for delta, _ in found), max(rho for _, rho in found)
 
@@ -137,7 +143,7 @@ def test_all_neighbours_within_record_bounds_are_within_rho_and_delta(most, max_
     bounds = RecordBounds(most, max_keys=max_items)
     sigma2 = noise_of(bounds, relation)
     assert sigma2 == Fraction(max_items * most**2) / (2 * RHO) * (2 if relation is REPLACE_ONE else 1)
-    threshold = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, quantile_of(sigma2))
+    threshold = ThresholdRule(delta=DELTA, max_items=max_items).threshold(bounds, quantile_of(sigma2))
     units = units_of(most, max_items, items=3)
     delta, rho = worst(units, relation, sigma2, threshold)
     assert delta <= DELTA
@@ -153,7 +159,7 @@ def test_all_neighbours_within_record_bounds_are_within_rho_and_delta(most, max_
 def test_a_threshold_of_one_record_and_the_tail_shows_units_that_count_for_more():
     bounds = RecordBounds(3, max_keys=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE)
-    rule = GroupRule(delta=DELTA, max_items=2)
+    rule = ThresholdRule(delta=DELTA, max_items=2)
     of_one = rule.threshold(RecordBounds(1, max_keys=2), quantile_of(sigma2))
     units = units_of(3, 2, items=3)
     assert worst(units, ADD_OR_REMOVE_ONE, sigma2, of_one)[0] > DELTA
@@ -164,7 +170,7 @@ def test_faults_in_bounding_would_be_found():
     """More items than max_items, more of an item than C, and weighted votes that are published as counts."""
     bounds = RecordBounds(2, max_keys=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE)
-    threshold = GroupRule(delta=DELTA, max_items=2).threshold(bounds, quantile_of(sigma2))
+    threshold = ThresholdRule(delta=DELTA, max_items=2).threshold(bounds, quantile_of(sigma2))
     far = ((200,) * 3,)
     for units, others in (([(2, 2, 2)], far), ([(3, 3, 0)], far)):
         assert worst(units, ADD_OR_REMOVE_ONE, sigma2, threshold, others)[1] > RHO
@@ -180,10 +186,12 @@ def test_delta_is_split_over_windows_and_items():
     bounds = RecordBounds(2, max_keys=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE, windows=3)
     assert sigma2 == 3 * noise_of(bounds, ADD_OR_REMOVE_ONE)
-    right = GroupRule(delta=DELTA, max_items=2).threshold(bounds, quantile_of(sigma2), window_count=3)
+    right = ThresholdRule(delta=DELTA, max_items=2).threshold(bounds, quantile_of(sigma2), window_count=3)
     assert shows_alone(sigma2, [2] * 6, right) <= DELTA < shows_alone(sigma2, [2] * 6, right - 1)
     for max_items, windows in ((2, 1), (1, 3)):
-        fewer = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, quantile_of(sigma2), window_count=windows)
+        fewer = ThresholdRule(delta=DELTA, max_items=max_items).threshold(
+            bounds, quantile_of(sigma2), window_count=windows
+        )
         assert shows_alone(sigma2, [2] * 6, fewer) > DELTA
 
 
@@ -211,7 +219,7 @@ def normal_tail(sigma2: Fraction, start: int) -> mpmath.mpf:
 def test_units_under_a_norm_show_nothing_alone(max_norm, max_per_item, max_items):
     bounds = NormBound(max_norm, max_keys=max_items, max_per_item=max_per_item)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE) * 4**SCALE_BITS
-    threshold = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, quantile_of(sigma2), SCALE_BITS)
+    threshold = ThresholdRule(delta=DELTA, max_items=max_items).threshold(bounds, quantile_of(sigma2), SCALE_BITS)
     deltas = []
     for size in range(1, max_items + 1):
         rows = [(1,) * size, (7,) * size, (100,) + (1,) * (size - 1), (2,) * (size // 2) + (1,) * (size - size // 2)]
@@ -226,7 +234,7 @@ def test_units_under_a_norm_show_nothing_alone(max_norm, max_per_item, max_items
 
 @pytest.mark.slow
 def test_people_who_count_once_an_item_need_a_lower_threshold():
-    rule, bound = GroupRule(delta=DELTA, max_items=100), NormBound(10, max_keys=100)
+    rule, bound = ThresholdRule(delta=DELTA, max_items=100), NormBound(10, max_keys=100)
     once = NormBound(10, max_keys=100, max_per_item=1)
     sigma2 = noise_of(bound, ADD_OR_REMOVE_ONE) * 4**SCALE_BITS
     thresholds = [rule.threshold(each, quantile_of(sigma2), SCALE_BITS) for each in (bound, once)]
@@ -253,4 +261,4 @@ def test_sizes_reach_every_number_of_items():
 )
 def test_bad_rules_are_refused(changes, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        GroupRule(**{"delta": DELTA, "max_items": 1} | changes)
+        ThresholdRule(**{"delta": DELTA, "max_items": 1} | changes)

@@ -1,11 +1,11 @@
-"""How good grouped counts of text are, and near their threshold: ``python -m benchmarks.accuracy.grouped_counts``.
+"""How good grouped counts of text are, and near their threshold: ``python -m benchmarks.accuracy.thresholded_counts``.
 
 Two things are measured, with no candidate lists, ADD_OR_REMOVE_ONE, a unit is one record:
   text      the single words, and the pairs and triples of words that follow each other, of Python's manual
             (`pydoc_data.topics`) and of the docstrings of its library: F1@20 and F1@100 (the overlap of the items found
             with the K most frequent), how many items were found, how many of them never occur, and the mean error of
-            the counts of the 100 largest, of `Groups(delta=1e-8)`; next to it the mean of |noise| of a count that all
-            of rho pays for, over 100,000 draws: no method can have less
+            the counts of the 100 largest, of `Thresholding(delta=1e-8)`; next to it the mean of |noise| of a count that
+            all of rho pays for, over 100,000 draws: no method can have less
   coverage  of 95 % intervals of grouped counts and the mean of estimate - truth in sigmas, of items whose true count is
             below T + sigma, and of all released items, on counts like 1/rank and on equal numbers of each count
 Takes about a minute.
@@ -25,10 +25,10 @@ from pydoc_data.topics import topics
 
 import numpy as np
 
-from beam_dpsketch import Frequencies, Groups, PrivacySpec, Record, TextDomain
+from beam_dpsketch import Frequencies, PrivacySpec, Record, TextDomain, Thresholding
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.noise.counting import Counting
-from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
 from benchmarks.accuracy.top_k import f1
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table, mean
@@ -40,8 +40,8 @@ F1_BAR, ERROR_BAR = 0.98, 1.1
 
 
 def counting(domain: TextDomain, privacy: PrivacySpec) -> Counting:
-    """How `PrivateTopK` with `method=Groups(DELTA)` releases single records."""
-    declared = ReleaseSpec(GroupedCounts(domain, 1, Groups(DELTA)), privacy, Record())
+    """How `PrivateTopK` with `method=Thresholding(DELTA)` releases single records."""
+    declared = ReleaseSpec(ThresholdedCounts(domain, 1, Thresholding(DELTA)), privacy, Record())
     return Counting.of(declared.spec, declared.terms)
 
 
@@ -100,7 +100,7 @@ def text(seeds: int) -> None:
         print(f"\n{size}-grams: {len(phrases):,}, {len(counts):,} different; the 100th occurs {last} times;")
         print(f"TextDomain({max_bytes}), {seeds} releases. Mean (range).")
         for rho in RHOS:
-            privacy = PrivacySpec(rho=rho, side_counters=None)
+            privacy = PrivacySpec(rho=rho, summary_counts=None)
             alone = float(np.abs(noisy_counts(counting(domain, privacy), np.zeros(100_000, dtype=np.int64))[0]).mean())
             heads = ("", "F1@20", "F1@100", "found", "never", "error of the 100 largest")
             table = Table(f"rho {rho:g}; noise alone: {alone:.2f}", heads, (12, 25, 25, 9, 8, 27), bar=22)

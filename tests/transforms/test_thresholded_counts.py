@@ -1,4 +1,4 @@
-"""`PrivateTopK` with `method=Groups(delta)`: from elements to released counts.
+"""`PrivateTopK` with `method=Thresholding(delta)`: from elements to released counts.
 
 Most tests take the noise away, so that what is released is known: the exact counts at or above the threshold.
 """
@@ -24,37 +24,37 @@ from beam_dpsketch import (
     BudgetExceededError,
     BytesDomain,
     FloatDomain,
-    Groups,
     IntegerDomain,
     NormBound,
     PrivacyBudget,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     PublicKeys,
     Record,
     RecordBounds,
-    ReleasedCounts,
     TextDomain,
+    Thresholding,
     TimeRange,
     TimestampDomain,
 )
+from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.base import short_keys
 from beam_dpsketch.exact.reading.groups import join_pairs, split_pair, sum_by_pair
 from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateTopK
-from beam_dpsketch.transforms.steps.grouped_counts import WrappingSum
+from beam_dpsketch.transforms.steps.thresholded_counts import WrappingSum
 from tests.helpers import noise
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run, seen_by_sink
 from tests.helpers.streams import stepped
 from tests.helpers.timed import at_times
 
-PRIVACY, METHOD, TEXT = PrivacySpec(rho=1.0), Groups(1e-8), TextDomain(5)
+PRIVACY, METHOD, TEXT = PrivacySpec(rho=1.0), Thresholding(1e-8), TextDomain(5)
 WORDS = ["to"] * 400 + ["tea"] * 300 + ["longer words"] * 50 + ["longest"] * 7 + [""] * 40 + ["rare"] * 3 + ["once"]
 KEPT = {"to": 400, "tea": 300, "longe": 57, "": 40}
 
@@ -65,12 +65,12 @@ def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     noise.without_noise(monkeypatch)
 
 
-def globally(unit: Any = Record(), domain: Any = TEXT, **more: Any) -> PrivateTopK:  # noqa: B008
-    return PrivateTopK(domain, more.pop("privacy", PRIVACY), k=9, unit=unit, method=METHOD, **more)
+def globally(privacy_unit: Any = Record(), domain: Any = TEXT, **more: Any) -> PrivateTopK:  # noqa: B008
+    return PrivateTopK(domain, more.pop("privacy", PRIVACY), k=9, privacy_unit=privacy_unit, method=METHOD, **more)
 
 
-def per_key(keys: Any, unit: Any = Record(), domain: Any = TEXT, **more: Any) -> PrivateTopK:  # noqa: B008
-    return PrivateTopK(domain, PRIVACY, k=9, unit=unit, keys=keys, method=METHOD, **more)
+def per_key(keys: Any, privacy_unit: Any = Record(), domain: Any = TEXT, **more: Any) -> PrivateTopK:  # noqa: B008
+    return PrivateTopK(domain, PRIVACY, k=9, privacy_unit=privacy_unit, keys=keys, method=METHOD, **more)
 
 
 def counts(top: Any) -> dict[Any, float]:
@@ -97,13 +97,13 @@ def test_words_are_cut_as_trees_cut_them_and_rare_ones_leave_no_trace() -> None:
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(
-    "unit", [Record(), PrivacyId("user", RecordBounds(1, max_keys=1))], ids=["record", "privacy id"]
+    "privacy_unit", [Record(), PrivacyId("user", RecordBounds(1, max_keys=1))], ids=["record", "privacy id"]
 )
-def test_rows_batches_and_pairs_have_equal_counts(unit: Any) -> None:
+def test_rows_batches_and_pairs_have_equal_counts(privacy_unit: Any) -> None:
     rows = [{"key": f"k{n % 2}", "word": word, "user": str(n)} for n, word in enumerate(WORDS)]
     rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "y"}]
     table = pa.Table.from_pylist(rows)
-    listed = per_key(PublicKeys(["k0", "k1", "absent"], "key"), unit, item="word")
+    listed = per_key(PublicKeys(["k0", "k1", "absent"], "key"), privacy_unit, item="word")
     expected = {
         key: {word[:5]: n for word, n in Counter(r["word"][:5] for r in rows[:-2] if r["key"] == key).items() if n > 5}
         for key in ("k0", "k1", "absent")
@@ -111,7 +111,7 @@ def test_rows_batches_and_pairs_have_equal_counts(unit: Any) -> None:
     for elements in (rows, [table], table.to_batches(max_chunksize=100), [table.to_pandas()]):
         found = {key: counts(top) for key, top in run(elements, listed)}
         assert found == expected
-    if unit == Record():
+    if privacy_unit == Record():
         pairs = [(row["key"], row["word"]) for row in rows]
         found = {key: counts(top) for key, top in run(pairs, per_key(AssumePublicKeys()))}
         assert found == {key: each for key, each in expected.items() if each}
@@ -224,8 +224,8 @@ def test_windows_show_only_with_a_released_item_or_a_declared_range() -> None:
 @pytest.mark.usefixtures("no_noise")
 def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
     rows = [({"user": n % 200, "word": "to"}, 1.0 + 60 * (n // 200)) for n in range(600)]
-    unit = PrivacyId("user", RecordBounds(2, max_keys=2), max_windows=2)
-    outputs = seen_by_sink(lambda p: at_times(p, rows, window.FixedWindows(60)) | globally(unit, item="word"))
+    privacy_unit = PrivacyId("user", RecordBounds(2, max_keys=2), max_windows=2)
+    outputs = seen_by_sink(lambda p: at_times(p, rows, window.FixedWindows(60)) | globally(privacy_unit, item="word"))
     assert sum(sum(counts(top).values()) for top in outputs) == 400
     (privacy,) = {(each.release.privacy.sigma_squared, each.release.privacy.keys.threshold) for each in outputs}
     assert privacy[0] == Fraction(2 * 2 * 4, 2) / Fraction(3, 4)  # votes have the rest of rho
@@ -233,7 +233,7 @@ def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
         outputs[0].release.spec, globally(PrivacyId("user", RecordBounds(2, max_keys=2)))._declared.terms
     )
     assert privacy[1] > alone.note.threshold
-    assert {each.release.privacy.unit for each in outputs} == {PrivacyUnit.PRIVACY_ID}
+    assert {each.release.privacy.privacy_unit for each in outputs} == {PrivacyUnit.PRIVACY_ID}
     norm = PrivacyId("user", NormBound(2, max_keys=2))  # two pairs of word and window each, in all windows together
     outputs = seen_by_sink(lambda p: at_times(p, rows, window.FixedWindows(60)) | globally(norm, item="word"))
     assert sum(sum(counts(top).values()) for top in outputs) == 400
@@ -245,11 +245,11 @@ def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
 def test_a_stream_releases_each_window_once(max_keys: int | None) -> None:
     """Votes have one round there."""
     timed = [({"user": n, "word": word}, time) for n, (word, time) in enumerate(TIMED)]
-    unit = PrivacyId("user", RecordBounds(2, max_keys=max_keys)) if max_keys else Record()
+    privacy_unit = PrivacyId("user", RecordBounds(2, max_keys=max_keys)) if max_keys else Record()
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = pipeline | stepped(timed, 60, 240, bundle=7) | beam.WindowInto(window.FixedWindows(60))
-        return elements | globally(unit, item="word") | beam.ParDo(WithStart())
+        return elements | globally(privacy_unit, item="word") | beam.ParDo(WithStart())
 
     outputs = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
     assert sorted((start, counts(top)) for start, top in outputs) == [(0, {"to": 20}), (120, {"to": 30})]
@@ -264,8 +264,8 @@ def test_idempotent_replays_release_equal_bytes_and_other_counts_other_noise(mon
     privacy = PrivacySpec(rho=0.05)
     words = [f"w{n}" for n in range(60) for _ in range(50 + n)]
 
-    def made(words: list[str], release_id: str = "r", unit: Any = None, **more: Any) -> ReleasedCounts:
-        transform = globally(unit or Record(), privacy=privacy, **more)
+    def made(words: list[str], release_id: str = "r", privacy_unit: Any = None, **more: Any) -> ReleasedCounts:
+        transform = globally(privacy_unit or Record(), privacy=privacy, **more)
         secret = EnvironmentSecret("OF_TESTS")
         (top,) = run(words, transform.with_idempotent_noise(release_id=release_id, secret=secret))
         return top.release
@@ -284,7 +284,11 @@ def test_idempotent_replays_release_equal_bytes_and_other_counts_other_noise(mon
     assert {item: n for item, n in noise(one_more).items() if item != "w0"} == {
         item: n for item, n in noise(first).items() if item != "w0"
     }
-    for other in (made(words, "another"), made(words, unit=Record(max_weight=2)), made(words, domain=TextDomain(6))):
+    for other in (
+        made(words, "another"),
+        made(words, privacy_unit=Record(max_weight=2)),
+        made(words, domain=TextDomain(6)),
+    ):
         assert noise(other) != noise(first)
         assert other.privacy.release_ids != first.privacy.release_ids
 
@@ -321,7 +325,7 @@ def test_epsilon_and_delta_hold_for_all_of_it() -> None:
     given = PrivacySpec(epsilon=1, delta=1e-6, noise="gaussian")
     (top,) = run([], globally(privacy=given))
     assert top.release.privacy.rho < given.rho
-    assert top.release.privacy.shown_epsilon <= 1
+    assert top.release.privacy.reported_epsilon <= 1
 
 
 def test_explain_says_noise_threshold_and_bounds() -> None:
@@ -331,7 +335,7 @@ def test_explain_says_noise_threshold_and_bounds() -> None:
     assert "There are two rounds of votes. They need two more shuffles" in words
     assert "up to 2 records per privacy id in each of up to 10 item counts; the rest is dropped at random" in words
     assert "Items: released if the noisy count reaches " in words
-    assert str(globally().check(["to"]).explain()).startswith("groups: ")
+    assert str(globally().check(["to"]).explain()).startswith("threshold: ")
 
 
 def test_days_are_items_too() -> None:
@@ -348,7 +352,7 @@ def test_items_beyond_max_keys_would_be_seen(monkeypatch: pytest.MonkeyPatch) ->
     transform = globally(PrivacyId("user", NormBound(2, max_keys=2)), item="word")
     (top,) = run(rows, transform)
     assert sum(counts(top).values()) == 200
-    unlimited = SketchInput(GroupedItems(TEXT), transform._declared.unit.bounds)
+    unlimited = SketchInput(ThresholdedItems(TEXT), transform._declared.privacy_unit.bounds)
     monkeypatch.setattr(ReleaseSpec, "sketch_input", unlimited)
     (more,) = run(rows, globally(PrivacyId("user", NormBound(2, max_keys=2)), item="word"))
     assert sum(counts(more).values()) == 400

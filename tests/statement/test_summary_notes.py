@@ -1,4 +1,4 @@
-"""What a release says of its side counters: in words, as plain values, in combinations, and within the noise."""
+"""What a release says of its summary counts: in words, as plain values, in combinations, and within the noise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from beam_dpsketch import (
     CountSketch,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
@@ -27,10 +26,11 @@ from beam_dpsketch import (
 from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import draw_lost
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from beam_dpsketch.privacy.side_counters import LostIn, SideCounters
+from beam_dpsketch.privacy.summary_counts import LostIn, SummaryCounts
 from beam_dpsketch.statement.lost_notes import LostNote
-from beam_dpsketch.statement.side_notes import NAMES, add_up
+from beam_dpsketch.statement.summary_notes import NAMES, add_up
 from tests.helpers import by_hand
 from tests.helpers.by_hand import note, row, statement
 from tests.helpers.raw import raw_of
@@ -38,7 +38,7 @@ from tests.helpers.side_sums import EVERY
 from tests.helpers.strategies import KINDS
 
 SPEC = SketchSpec(depth=2, width=4)
-PEOPLE: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID}
+PEOPLE: dict[str, Any] = {"privacy_unit": PrivacyUnit.PRIVACY_ID}
 OTHER = {"release_ids": (bytes(48),)}
 NORM = NormBound(Fraction(5, 2))
 
@@ -81,7 +81,7 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
         note("weight", Fraction(1, 40), sigma_squared=Fraction(10_000), value=4900),
     )
     lost = LostNote(share=Fraction(1, 40), sigma_squared=Fraction(100), first=0, counts=(0,) * 5)
-    settings: dict[str, Any] = {"side": side, "norm_spend": Fraction(1, 20), "rho": Fraction(1, 10), "lost": lost}
+    settings: dict[str, Any] = {"side": side, "norm_share": Fraction(1, 20), "rho": Fraction(1, 10), "lost": lost}
     it = statement(bounds=NORM, **settings)
     lines = str(it).splitlines()
     assert lines[3] == (
@@ -113,7 +113,7 @@ def test_words_leave_out_what_is_not_there() -> None:
     assert plain["Contents"] == "not counted (there are no summary counts)"
     assert not plain.keys() & {"Budget split", "Intervals", "Counts", "Assumptions", "Selection", "Timeline", "Keys"}
     assert "chosen" not in statement().text()
-    assert statement(bounds=NORM, norm_spend=Fraction(1, 20)).facts["Budget split"].startswith("95 % data, 5 % norm (")
+    assert statement(bounds=NORM, norm_share=Fraction(1, 20)).facts["Budget split"].startswith("95 % data, 5 % norm (")
     long = Fraction(1234567, 98765432)
     split = statement(side=(note("records", long),)).facts["Budget split"]
     assert split.startswith("98.75 % data, 1.25 % records (")
@@ -121,7 +121,7 @@ def test_words_leave_out_what_is_not_there() -> None:
 
 def test_a_row_has_neither_contents_nor_a_share_that_was_clipped() -> None:
     """Its numbers are weighted sums of windows, and are never called records."""
-    id_bounds: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "bounds": NORM}
+    id_bounds: dict[str, Any] = {"privacy_unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "bounds": NORM}
     it = row(**id_bounds, side=(note("weight", value=900), note("clipped", value=100))).privacy
     said = it.facts
     assert said["Contents"] == "weighted sums of windows; the answers of the timeline report counts"
@@ -137,7 +137,7 @@ def test_a_row_has_neither_contents_nor_a_share_that_was_clipped() -> None:
 
 
 def test_a_combination_says_what_it_holds_and_not_what_paid() -> None:
-    settings: dict[str, Any] = {"bounds": NORM, "norm_spend": Fraction(1, 20)}
+    settings: dict[str, Any] = {"bounds": NORM, "norm_share": Fraction(1, 20)}
     both = statement(**settings, side=(note("units", value=70),)).composed(
         statement(**settings, side=(note("units", value=50),), **OTHER), units_disjoint=False
     )
@@ -152,7 +152,7 @@ def test_plain_values() -> None:
     side = (note(("units", "records"), value=7, squared_limit=Fraction(9)), note("weight", value=-3))
     plain = statement(side=side).as_dict()
     assert json.loads(json.dumps(plain)) == plain
-    assert plain["norm_spend"] == 0
+    assert plain["norm_share"] == 0
     assert plain["side"][0] == {
         "names": ["units", "records"],
         "estimate": 7,
@@ -161,7 +161,7 @@ def test_plain_values() -> None:
         "share_of_rho": 0.02,
         "limit": 3,
     }
-    assert statement(bounds=NORM, norm_spend=Fraction(1, 8)).as_dict()["norm_spend"] == 0.125
+    assert statement(bounds=NORM, norm_share=Fraction(1, 8)).as_dict()["norm_share"] == 0.125
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -219,7 +219,7 @@ def test_any_parts_can_be_combined_in_any_order(data: Any) -> None:
         side = tuple(note(name, share) for name, share in zip(("units", "weight"), others, strict=True))
         spend_or_none = data.draw(st.sampled_from([None, spend]))
         statements.append(
-            statement(bounds=NORM, side=side, norm_spend=spend_or_none, release_ids=(bytes([number] * 48),))
+            statement(bounds=NORM, side=side, norm_share=spend_or_none, release_ids=(bytes([number] * 48),))
         )
     disjoint = data.draw(st.booleans())
     a, b, c = statements
@@ -257,14 +257,14 @@ def test_notes_that_cannot_be_true_are_refused(changes: dict[str, Any], message:
     ("changes", "message"),
     [
         ({"bounds": AutoNorm()}, r"bounds must be the NormBound that was chosen, not AutoNorm\(\)"),
-        ({"norm_spend": Fraction(1, 20)}, r"norm_spend must be between 2\*\*-200 and 1, and None without a NormBound"),
-        ({"bounds": NORM, "norm_spend": Fraction(0)}, r"norm_spend must be between 2\*\*-200 and 1"),
-        ({"bounds": NORM, "norm_spend": Fraction(1)}, r"norm_spend must be between 2\*\*-200 and 1"),
-        ({"bounds": NORM, "norm_spend": Fraction(1, 3**5000)}, "denominators up to"),
+        ({"norm_share": Fraction(1, 20)}, r"norm_share must be between 2\*\*-200 and 1, and None without a NormBound"),
+        ({"bounds": NORM, "norm_share": Fraction(0)}, r"norm_share must be between 2\*\*-200 and 1"),
+        ({"bounds": NORM, "norm_share": Fraction(1)}, r"norm_share must be between 2\*\*-200 and 1"),
+        ({"bounds": NORM, "norm_share": Fraction(1, 3**5000)}, "denominators up to"),
         ({"side": (note("units"), note(("records", "units")))}, "side must name each count once"),
         ({"side": (note("units", Fraction(1, 2)), note("weight", Fraction(1, 2)))}, "must sum to less than 1"),
         (
-            {"bounds": NORM, "norm_spend": Fraction(1, 2), "side": (note("units", Fraction(1, 2)),)},
+            {"bounds": NORM, "norm_share": Fraction(1, 2), "side": (note("units", Fraction(1, 2)),)},
             "must sum to less than 1",
         ),
     ],
@@ -276,12 +276,12 @@ def test_statements_with_parts_that_cannot_be_are_refused(changes: dict[str, Any
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_release_counts_nothing_aside_and_gives_all_of_rho_to_the_sketch(kind: Any) -> None:
-    counted = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE, side_counters=SideCounters(units=0.5))
+    counted = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE, summary_counts=SummaryCounts(units=0.5))
     released = release(raw_of(kind, SPEC), ReleaseTerms(counted, RecordBounds(3), **PEOPLE))
     assert (released.privacy.side, released.privacy.sketch_share) == ((), 1)
     row = 4 if kind is CountSketch else 2
     assert released.privacy.sigma_squared == row * SPEC.depth * 9 / (2 * Fraction(1, 10))
-    chosen = ReleaseTerms(counted, NORM, norm_spend=Fraction(1, 4), **PEOPLE)
+    chosen = ReleaseTerms(counted, NORM, norm_share=Fraction(1, 4), **PEOPLE)
     released = release(raw_of(kind, SPEC).in_units_of(16), chosen)
     assert (released.privacy.side, released.privacy.sketch_share) == ((), Fraction(3, 4))
     assert released.privacy.sigma_squared == row * SPEC.depth * Fraction(25, 4) / (2 * Fraction(3, 40))
@@ -295,7 +295,7 @@ def test_a_release_before_its_norm_is_chosen_is_refused() -> None:
 @pytest.mark.parametrize(("bounds", "scale"), [(RecordBounds(2, max_weight=3), 1), (NORM, 1 << 16)])
 def test_values_are_the_exact_ones_plus_noise_of_the_stated_variance(bounds: Any, scale: int) -> None:
     """False alarm at most 1e-9: one test of each of up to five counters at 2e-10, by a law of chi-square."""
-    terms, count = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10), side_counters=EVERY), bounds, **PEOPLE), 300
+    terms, count = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10), summary_counts=EVERY), bounds, **PEOPLE), 300
     exact = np.arange(terms.aside, dtype=np.int64) * 1000 * scale
     raw = CountMin(SketchSpec(kind="count_min", depth=1, width=1)).in_units_of(terms.scale_bits)
     sides = [release_part(raw, exact, terms).privacy.side for _ in range(count)]

@@ -13,7 +13,7 @@ from beam_dpsketch.exact.declared.count import Count, Guess, refuse_guess
 from beam_dpsketch.exact.declared.public import Keys, TimeRange
 from beam_dpsketch.exact.declared.units import Record, Unit
 from beam_dpsketch.exact.domains import BytesDomain, Domain
-from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.exact.sketches.trees import TreeSpec
 from beam_dpsketch.noise.counting import Counting, note_of
 from beam_dpsketch.noise.keys import sketch_share
@@ -32,9 +32,9 @@ from beam_dpsketch.planning.plan import (
 from beam_dpsketch.planning.suiting import crossover, decided, norm_units
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
 from beam_dpsketch.statement.statement_text import selection_in_words
 from beam_dpsketch.words import shown_plainly
 
@@ -44,10 +44,10 @@ USUAL_MAX_KEYS = 128
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True)
-class Groups:
+class Thresholding:
     """Count each item exactly, and release it by votes or above a noisy threshold: a method for `PrivateTopK`.
 
-    Guarantee: the release is delta-approximate rho-zCDP, as `privacy.grouped_counts` proves. Any item from
+    Guarantee: the release is delta-approximate rho-zCDP, as `privacy.thresholded_counts` proves. Any item from
     a single privacy unit is released with probability at most delta, for all its items, keys and windows together.
 
     Beam groups the records by item, and items do not collide. If a unit counts for several items and noise is Gaussian,
@@ -71,12 +71,12 @@ class Groups:
 
     def __post_init__(self) -> None:
         if self.delta is not None:
-            object.__setattr__(self, "delta", GroupRule(delta=self.delta, max_items=1).delta)
+            object.__setattr__(self, "delta", ThresholdRule(delta=self.delta, max_items=1).delta)
 
-    def rule(self, max_items: int, privacy: PrivacySpec) -> GroupRule:
+    def rule(self, max_items: int, privacy: PrivacySpec) -> ThresholdRule:
         """Build the threshold rule for this many items per unit. Delta defaults to half the delta of the promise."""
         if self.delta is not None:
-            return GroupRule(delta=self.delta, max_items=max_items)
+            return ThresholdRule(delta=self.delta, max_items=max_items)
         if privacy.pure is None or privacy.is_part:
             raise ArgumentError(
                 "method",
@@ -84,11 +84,11 @@ class Groups:
                 "bytes are, because the choice of items costs it: give $groups_of_delta",
                 "E316",
             )
-        return GroupRule(delta=Fraction(repr(privacy.shown_delta)) / 2, max_items=max_items)
+        return ThresholdRule(delta=Fraction(repr(privacy.reported_delta)) / 2, max_items=max_items)
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupedCounts(Count):
+class ThresholdedCounts(Count):
     """The k most frequent values, each with its own count.
 
     Args:
@@ -99,8 +99,8 @@ class GroupedCounts(Count):
 
     domain: Domain | BytesDomain
     k: int
-    method: Groups = Groups()
-    spec: GroupedItems = dataclasses.field(init=False, repr=False, compare=False)
+    method: Thresholding = Thresholding()
+    spec: ThresholdedItems = dataclasses.field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "top_k"
     is_search: ClassVar[bool] = True
@@ -108,16 +108,16 @@ class GroupedCounts(Count):
 
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "k", low=1, high=MAX_K)
-        _validate.instance(Groups, method=self.method)
+        _validate.instance(Thresholding, method=self.method)
         if isinstance(self.domain, TreeSpec):
             raise ArgumentTypeError(
                 "domain",
-                f"must be a domain with $method_Groups, which needs no tree: {self.domain.domain}; got "
+                f"must be a domain with $method_Thresholding, which needs no tree: {self.domain.domain}; got "
                 f"{type(self.domain).__name__}",
                 "E315",
             )
         _validate.instance(Domain, BytesDomain, domain=self.domain)
-        object.__setattr__(self, "spec", GroupedItems(self.domain))
+        object.__setattr__(self, "spec", ThresholdedItems(self.domain))
 
     @property
     def wanted(self) -> int:
@@ -133,7 +133,7 @@ class GroupedCounts(Count):
         return "least count, with its interval", _least_with_interval(terms, parameters)
 
     def plan(
-        self, calibrated: Counting, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
+        self, calibrated: Counting, n: int | None, *, keys: int | None, target_error: Any, guess: Guess | None = None
     ) -> Plan:
         refuse_guess(guess)
         terms = calibrated.declared
@@ -144,16 +144,16 @@ class GroupedCounts(Count):
             n=n,
             keys=keys,
             sigma_squared=calibrated.per_table,
-            foolish=terms.foolish(),
-            about=(Line(f"groups: {what}.", fields={"kind": "groups"}),),
+            warnings=terms.warnings(),
+            about=(Line(f"threshold: {what}.", fields={"kind": "thresholded_counts"}),),
             noisy=f"each count{under_norm(terms)}; {paid_in_words(terms, sketch_share(self.spec, terms))} for it",
             promised=tuple(_items(calibrated)),
             expected=tuple(_expected(calibrated)),
         )
 
-    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+    def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
         """Reject keys from the data, bounds without `max_keys`, and deletions."""
-        bounds = unit.bounds
+        bounds = privacy_unit.bounds
         if keys is not None and keys.chosen_by_data:
             raise ArgumentError(
                 "keys",
@@ -162,7 +162,7 @@ class GroupedCounts(Count):
                 "of its items is released",
                 "E314",
             )
-        if bounds.max_keys is None and not bounds.has_norm and not isinstance(unit, Record):
+        if bounds.max_keys is None and not bounds.has_norm and not isinstance(privacy_unit, Record):
             raise ArgumentError(
                 "max_keys",
                 "must be given where items are counted one by one, as in $records_of_2_keys: for how many items one "
@@ -187,21 +187,23 @@ class GroupedCounts(Count):
         """Set the default `max_keys` in a norm without it, because the norm's noise does not grow with more items."""
         if not isinstance(bounds, NormLimit) or bounds.max_keys is not None:
             return bounds
-        limited: Any = dataclasses.replace(bounds, max_keys=bounds.resource_limit or USUAL_MAX_KEYS)  # type: ignore[type-var]
+        limited: Any = dataclasses.replace(bounds, max_keys=bounds.max_distinct_items or USUAL_MAX_KEYS)  # type: ignore[type-var]
         return limited
 
-    def select(self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec) -> GroupRule:
+    def select(self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec) -> ThresholdRule:
         return self.method.rule(bounds.max_keys or 1, privacy)
 
     def limit(self, bounds: ContributionLimit) -> ContributionLimit:
         return bounds.within_max_keys()
 
 
-def top_k(domain: Searchable | BytesDomain, k: int, method: Groups | None = None) -> TopKSearch | GroupedCounts:
+def top_k(
+    domain: Searchable | BytesDomain, k: int, method: Thresholding | None = None
+) -> TopKSearch | ThresholdedCounts:
     """Select the kind that finds the most frequent values: exact counts for text and bytes, a search for numbers."""
     if method is None and not isinstance(domain, BytesDomain):
         return TopKSearch(domain, k)
-    return GroupedCounts(domain, k, method or Groups())  # type: ignore[arg-type]
+    return ThresholdedCounts(domain, k, method or Thresholding())  # type: ignore[arg-type]
 
 
 def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
@@ -215,7 +217,7 @@ def _items(counting: Counting) -> Iterator[Line]:
     note, terms = counting.note, counting.declared
     yield numbered("items", note, f"Items{under_norm(terms)}: {selection_in_words(note, terms.delta, terms)}.")
     if (votes := note.votes) is not None:
-        more = votes.of_several(terms.unit.noun, "item")
+        more = votes.of_several(terms.privacy_unit.noun, "item")
         yield Line(f"Votes: {float(100 * votes.share):.4g} % of rho; probability 1/2 also with {more}.")
 
 

@@ -16,22 +16,18 @@ from scipy import stats
 
 from beam_dpsketch import (
     Clipping,
-    ClippingState,
     CountMin,
     CountSketch,
     IncompatibleSketchError,
     IntegerDomain,
     Interval,
     ListedItems,
-    NeighboringRelation,
     NormBound,
     PrivacySpec,
-    PrivacyUnit,
     RecordBounds,
-    ReleasedSketch,
     ReleaseTerms,
-    SideCounters,
     SketchSpec,
+    SummaryCounts,
     TreeSpec,
     release,
     release_frame,
@@ -39,17 +35,20 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.estimators import lost_weight as reading
 from beam_dpsketch.answers.estimators.lost_weight import LostWeight
 from beam_dpsketch.answers.notes import codes
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
-from beam_dpsketch.statement.side_notes import SideNote
+from beam_dpsketch.statement.summary_notes import SummaryNote
 from tests.helpers import by_hand
 from tests.helpers.side_releases import no_noise
 
 FALSE_ALARM = 1e-9
 NORM, RECORDS = NormBound(Fraction(5, 2), max_weight=9), RecordBounds(3, max_weight=5)
-EVERY = PrivacySpec(rho=0.5, side_counters=SideCounters(records=Fraction(1, 50)))
+EVERY = PrivacySpec(rho=0.5, summary_counts=SummaryCounts(records=Fraction(1, 50)))
 EXACT = {"units": 3000, "records": 20_000, "weight": 18_000, "lost": 700}
 """What is counted aside, and how many units lost 4 records."""
 LOST_WEIGHT = 4 * EXACT["lost"]
@@ -71,22 +70,22 @@ def released(
     **changes: Any,
 ) -> Any:
     """A release of an empty sketch that counts so much aside; nothing of what is not named."""
-    terms = ReleaseTerms(privacy or EVERY, bounds, **{"unit": PrivacyUnit.PRIVACY_ID, **changes})
+    terms = ReleaseTerms(privacy or EVERY, bounds, **{"privacy_unit": PrivacyUnit.PRIVACY_ID, **changes})
     exact, bins = exact or {}, np.zeros(terms.aside - len(terms.counters), dtype=np.int64)
     bins[1 - terms.lost.first if terms.lost else 0 :][:1] = exact.get("lost", 0)
     numbers = [*(exact.get(counter.name, 0) << terms.scale_bits for counter in terms.counters), *bins]
     return release_part(SketchInput(spec, bounds).raw_sketch(), np.array(numbers, dtype=np.int64), terms)
 
 
-def by_notes(*notes: SideNote, bounds: Any = NORM, lost: LostNote | None = None) -> Any:
-    """A release with these side counters, as if read from a file."""
+def by_notes(*notes: SummaryNote, bounds: Any = NORM, lost: LostNote | None = None) -> Any:
+    """A release with these summary counts, as if read from a file."""
     spec = SketchSpec(depth=1, width=2)
     return by_hand.released(CountSketch, spec, [[0, 0]], bounds=bounds, side=notes, lost=lost)
 
 
-def note(name: str, value: float, *, sigma: float = 10, **changes: Any) -> SideNote:
+def note(name: str, value: float, *, sigma: float = 10, **changes: Any) -> SummaryNote:
     fields = {"share": Fraction(1, 50), "squared_limit": Fraction(1), "scale_bits": 0, **changes}
-    return SideNote(names=(name,), sigma_squared=Fraction(sigma) ** 2, value=int(value), **fields)
+    return SummaryNote(names=(name,), sigma_squared=Fraction(sigma) ** 2, value=int(value), **fields)
 
 
 def holds(interval: Interval, truth: float) -> bool:
@@ -102,11 +101,11 @@ def test_intervals_hold_as_often_as_they_say(bounds: Any, relation: NeighboringR
     Ends that are infinite hold always. So the intervals are those of the notes. `mean_weight` and `clipping` may hold
     more often, and are tested to one side, at 1e-9 together.
     """
-    times, shares, share = 6_000, EVERY.side_counters, LOST_WEIGHT / (LOST_WEIGHT + EXACT["weight"])
+    times, shares, share = 6_000, EVERY.summary_counts, LOST_WEIGHT / (LOST_WEIGHT + EXACT["weight"])
     names = ["units", "records", "weight"]
     held, mean_missed, share_missed, half_held = dict.fromkeys(names, 0), 0, 0, 0
     for _ in range(times):
-        it = released(bounds, exact=EXACT, privacy=PrivacySpec(rho=0.01, relation=relation, side_counters=shares))
+        it = released(bounds, exact=EXACT, privacy=PrivacySpec(rho=0.01, relation=relation, summary_counts=shares))
         found = {"units": it.privacy_units(), "records": it.records(), "weight": it.total_weight()}
         share_missed += it.clipping().at_least > share
         for name, counted in zip(names, it.privacy.side, strict=True):
@@ -153,7 +152,7 @@ def test_records_of_weight_one_have_a_mean_of_one() -> None:
     assert [each.names for each in it.privacy.side] == [("units",), ("records", "weight")]
     assert it.mean_weight() == (1, 1, 1)
     assert it.total_weight()[:2] == it.records()[:2] != it.privacy_units()[:2]
-    single = released(RecordBounds(1), exact=EXACT, unit=PrivacyUnit.RECORD)
+    single = released(RecordBounds(1), exact=EXACT, privacy_unit=PrivacyUnit.RECORD)
     assert single.privacy_units() == single.records() == single.total_weight()
 
 
@@ -162,7 +161,7 @@ def raw_of(bounds: Any) -> Any:
 
 
 def terms_of(bounds: Any) -> ReleaseTerms:
-    return ReleaseTerms(PrivacySpec(rho=0.5), bounds, unit=PrivacyUnit.PRIVACY_ID)
+    return ReleaseTerms(PrivacySpec(rho=0.5), bounds, privacy_unit=PrivacyUnit.PRIVACY_ID)
 
 
 def estimated(estimate: float, at_least: float, upper: float, **changes: Any) -> Clipping:
@@ -248,7 +247,7 @@ def test_a_share_of_signed_weights_is_not_measured() -> None:
 
 def test_where_an_id_may_have_more_than_is_counted_there_is_no_upper_end() -> None:
     """Of ids, records are dropped, and a norm lets each count with a limit; kept weight is counted in full."""
-    single = {"unit": PrivacyUnit.RECORD}
+    single = {"privacy_unit": PrivacyUnit.RECORD}
     for it, ends in (
         (released(NORM, exact=EXACT), {"records": True, "total_weight": True}),
         (released(RECORDS, exact=EXACT), {"records": True, "total_weight": False}),
@@ -267,15 +266,17 @@ QUESTIONS = {"privacy_units": "units", "records": "records", "total_weight": "we
 def test_what_was_not_counted_is_named_with_the_way_to_count_it(method: str, counter: str) -> None:
     message = (
         rf"this release does not count {counter}: .* "
-        rf"without PrivacySpec\(side_counters=\.\.\.\) for it \({counter}\)"
+        rf"without PrivacySpec\(summary_counts=\.\.\.\) for it \({counter}\)"
     )
     without = [
         release(raw_of(NORM), terms_of(NORM)),
-        released(privacy=PrivacySpec(rho=0.5, side_counters=None)),
-        released(privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(**{counter: None}))),
+        released(privacy=PrivacySpec(rho=0.5, summary_counts=None)),
+        released(privacy=PrivacySpec(rho=0.5, summary_counts=SummaryCounts(**{counter: None}))),
         released(
             RecordBounds(3, max_keys=2),
-            privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(units=None, records=None, weight=None, lost=None)),
+            privacy=PrivacySpec(
+                rho=0.5, summary_counts=SummaryCounts(units=None, records=None, weight=None, clipping=None)
+            ),
         ),
     ]
     for it in without:
@@ -284,10 +285,10 @@ def test_what_was_not_counted_is_named_with_the_way_to_count_it(method: str, cou
 
 
 def test_a_share_is_not_measured_without_the_weight_that_it_is_of() -> None:
-    for changes in ({"weight": None}, {"lost": None}):
-        privacy = PrivacySpec(rho=0.5, side_counters=SideCounters(**changes))
+    for changes in ({"weight": None}, {"clipping": None}):
+        privacy = PrivacySpec(rho=0.5, summary_counts=SummaryCounts(**changes))
         assert released(exact=EXACT, privacy=privacy).clipping().state is ClippingState.NOT_MEASURED
-    for it in (released(privacy=PrivacySpec(rho=0.5, side_counters=None)), release(raw_of(NORM), terms_of(NORM))):
+    for it in (released(privacy=PrivacySpec(rho=0.5, summary_counts=None)), release(raw_of(NORM), terms_of(NORM))):
         assert it.clipping() == Clipping(total="total weight")
 
 
@@ -302,7 +303,7 @@ def test_a_confidence_is_between_zero_and_one(method: str, confidence: float) ->
 @every_kind
 def test_counters_tell_their_total_without_a_side_counter(kind: str) -> None:
     """It counts nothing, and 0 is within the noise: false alarm below 1e-9."""
-    it = released(RECORDS, SPECS[kind], EXACT, PrivacySpec(rho=0.5, side_counters=None))
+    it = released(RECORDS, SPECS[kind], EXACT, PrivacySpec(rho=0.5, summary_counts=None))
     if kind == "count_sketch":
         with pytest.raises(ValueError, match="does not count weight"):
             it.total_weight()
@@ -377,7 +378,7 @@ def test_a_release_of_nothing_says_so_and_so_do_its_answers(kind: str, bounds: A
 
 @pytest.mark.usefixtures(no_noise.__name__)
 def test_a_release_of_much_says_how_much_and_its_answers_do_not() -> None:
-    single = {"unit": PrivacyUnit.RECORD}
+    single = {"privacy_unit": PrivacyUnit.RECORD}
     it = released(RecordBounds(1), SPECS["count_sketch"], {"units": 20_500}, PrivacySpec(rho=1), **single)
     assert re.search(r", rho=1, about 20,500 records \(±9\.801\)>$", repr(it).splitlines()[0])
     assert re.search(r"<td>holds</td><td>about 20,500 records \(±9\.801\)</td>", it._repr_html_())
@@ -385,30 +386,36 @@ def test_a_release_of_much_says_how_much_and_its_answers_do_not() -> None:
 
 
 HEADLINES = [
-    ({"items": [*range(7)]}, "in total count after clipping"),
+    ({"listed_items": [*range(7)]}, "in total count after clipping"),
     ({"spec": {"kind": "count_min", "width": 16}}, "in total count after clipping"),
     ({"spec": {"kind": "count_min", "width": 1 << 14}}, "at least"),
     ({"spec": {"width": 16}}, "at least"),
     ({"kind": "quantiles", "domain": {"type": "integer", "low": 0, "high": 99}}, "in total count after clipping"),
     (
-        {"unit": {"privacy_id": "u", "records": {"max_per_key": 20}}, "items": [*range(7)]},
+        {"privacy_unit": {"privacy_id": "u", "records": {"max_records": 20}}, "listed_items": [*range(7)]},
         "in total count after clipping",
     ),
-    ({"unit": "record", "items": [*range(7)]}, "records (±"),
-    ({"unit": "record", "spec": {"width": 16}}, "records (±"),
+    ({"privacy_unit": "record", "listed_items": [*range(7)]}, "records (±"),
+    ({"privacy_unit": "record", "spec": {"width": 16}}, "records (±"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "words"), HEADLINES)
 def test_the_headline_is_the_most_exact_total(changes: dict[str, Any], words: str) -> None:
-    """Of 24,000 records of 3,000 people. The counters tell their total closer than side counters, or not at all."""
+    """Of 24,000 records of 3,000 people. The counters tell their total closer than summary counts, or not at all."""
     table = pa.table({"u": np.arange(24_000) % 3000, "i": np.arange(24_000) % 7})
-    unit = {"privacy_id": "u", "norm": {"max_norm": 20}}
-    settings = {"kind": "frequencies", "item": "i", "unit": unit, "privacy": {"epsilon": 2, "delta": 1e-6}, **changes}
+    privacy_unit = {"privacy_id": "u", "norm": {"max_norm": 20}}
+    settings = {
+        "kind": "frequencies",
+        "item": "i",
+        "privacy_unit": privacy_unit,
+        "privacy": {"epsilon": 2, "delta": 1e-6},
+        **changes,
+    }
     it: Any = release_frame(table, settings)
     assert f", {it._holds}>" in repr(it)
     units, total = re.fullmatch(r"(?:(about [\d,]+ privacy ids \(.*?\)), )?(.*)", it._holds).groups()  # type: ignore[union-attr]
-    assert (units is None) == (settings["unit"] == "record")
+    assert (units is None) == (settings["privacy_unit"] == "record")
     assert words in total
     told = [note for note in (*it.privacy.side, it.privacy.own_total) if note is not None and "weight" in note.names]
     reach = min(note.interval(0.95).upper - note.estimate for note in told)
