@@ -84,10 +84,12 @@ def in_words(declared: ReleaseSpec) -> str:
     counted = f"the {k} most frequent values" if k else declared.count.name
     counted += f" of {', '.join(dict.fromkeys(map(str, declared.selectors.items.values())))}"
     weight = "" if declared.weight is None else f", weighted by {declared.weight}"
-    whose = "" if declared.privacy_id is None else f" (in {declared.privacy_id.field})"
+    whose = "" if declared.privacy_id is None else f" (column {declared.privacy_id.field})"
     return (
-        f"{counted}{weight}{_keys(declared)}{_windows(declared)}; protected: {terms.privacy_unit.value}{whose}; "
-        f"contribution: {terms.asked.words(terms)}; {loss_in_words(terms)}"
+        f"{counted}{weight}{_keys(declared)}{_windows(declared)}\n"
+        f"  protects      {terms.privacy_unit.value}{whose}\n"
+        f"  contribution  {terms.asked.words(terms)}\n"
+        f"  privacy       {loss_in_words(terms)}"
     )
 
 

@@ -30,7 +30,7 @@ _USUAL_NORM, _NORMS = 50, [5, 10, 20, 50, 100, 200, 500]
 _ROUND_BOUNDS: list[int | Fraction] = [step * 10**power for power in range(10) for step in (1, 2, 5)]
 _ROUND_EPSILONS = [2.0**power for power in range(-8, 8)]
 _NEIGHBOURS, _APART = 2, 0.1
-_MEASURES: dict[Purpose, str] = {"frequencies": "half width", "items": "detection limit", "ranks": "rank error"}
+_MEASURES: dict[Purpose, str] = {"frequencies": "margin of error", "items": "detection limit", "ranks": "rank error"}
 _ERRORS: dict[Purpose, Callable[[Any, ReleaseTerms, Sequence[Fraction]], float]] = {
     "frequencies": item_width,
     "items": lambda spec, terms, parameters: noise_detection(spec, terms, parameters).likely,
@@ -69,8 +69,8 @@ class Advice(NamedTuple):
     """Errors by bound and epsilon, and the required data, from the noise alone.
 
     Attributes:
-      measure: the kind of error: "half width" for a 95 % interval, root mean square "rank error", or "detection limit",
-        which is the weight that a search finds with 95 % probability.
+      measure: the kind of error: "margin of error" for a 95 % interval, root mean square "rank error", or "detection
+        limit", which is the weight that a search finds with 95 % probability.
       bound: `max_norm` or `max_records`. 50 for an `AutoNorm`, which will choose it.
       by_bound: errors by bound. Empty if the privacy unit is a record.
       by_epsilon: errors by epsilon, at the delta in statements.

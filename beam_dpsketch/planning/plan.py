@@ -1,5 +1,7 @@
 """Plans: privacy loss and expected accuracy before a release, as lines with text and numbers.
 
+A printed plan has the terms first, each after its label, and then the expected accuracy and what would change it.
+
 Each kind of release contributes its lines: `sketch_plan.py` for sketches, and `kinds/` for other kinds. Lines about
 privacy loss, and about noise in continual releases, are common to all kinds and are here.
 """
@@ -10,7 +12,7 @@ import bisect
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.words import round_up, shown_plainly
 
 MAX_PLANNED = 1 << 14  # longer horizons take seconds
+_LABEL, _SETTING = 14, 36
 
 
 class Line(NamedTuple):
@@ -40,17 +43,31 @@ class Line(NamedTuple):
       name: the plan attribute for the number. Empty for text alone.
       number: a number, or several named numbers, or `None` if unknown.
       fields: the numbers in `as_dict`, by name, as plain values.
+      label: the label of a term, or empty for a line about accuracy.
     """
 
     words: str
     name: str = ""
     number: Any = None
     fields: Mapping[str, Any] = {}
+    label: str = ""
+
+    @property
+    def text(self) -> str:
+        """The words after the label, with aligned lines."""
+        return f"{self.label:<{_LABEL}}" * bool(self.label) + self.words.replace(
+            "\n", "\n" + " " * _LABEL * bool(self.label)
+        )
 
 
-def numbered(name: str, number: Any, words: str = "") -> Line:
+def numbered(name: str, number: Any, words: str = "", label: str = "") -> Line:
     """Make a line for a number with the same name in `as_dict`."""
-    return Line(words, name, number, {name: _plain(number)})
+    return Line(words, name, number, {name: _plain(number)}, label)
+
+
+def in_table(heading: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Format rows of a setting and its error below a heading."""
+    return "\n".join([heading, *(f"  {setting:<{_SETTING}}{error}" for setting, error in rows)])
 
 
 @shown_plainly
@@ -78,7 +95,7 @@ class Plan:
     * `advice`: the errors at other bounds or epsilons, and the number of people for a target error, from the noise
       alone. `None` for continual release.
 
-    Grouped counts:
+    Thresholded counts:
 
     * `items`: the count from which items are released, and the selection rule.
     * `by_bound`: the smallest counts that are released with probability 0.99, by `max_norm` or `max_records`. Empty if
@@ -127,12 +144,14 @@ class Plan:
     def lines(self) -> list[Line]:
         """All lines in order."""
         sigmas = {"sigma": [math.sqrt(each) for each in self.sigma_squared]}
-        noise = Line(f"Noise: {_noise_in_words(self.terms, self.sigma_squared)} on {self.noisy}.", fields=sigmas)
-        promise = Line(privacy_line(self.terms), fields=_terms_fields(self.terms))
-        warned = numbered("warnings", self.warnings, "\n".join(f"Warning: {words}." for words in self.warnings))
-        bounds = Line(f"Contribution: {self.terms.asked.words(self.terms)}.")
-        windows = (Line(words) for words in _windows(self))
-        return [*self.about, noise, promise, warned, bounds, *self.promised, *windows, *self.expected]
+        noisy = f"{_noise_in_words(self.terms, self.sigma_squared)} on {self.noisy}"
+        noise = Line(noisy, fields=sigmas, label="Noise")
+        protects = Line(self.terms.privacy_unit.value, label="Protects")
+        promise = Line(loss_in_words(self.terms), fields=_terms_fields(self.terms), label="Privacy")
+        warned = numbered("warnings", self.warnings, "\n".join(self.warnings), "Warning")
+        bounds = Line(self.terms.asked.words(self.terms), label="Contribution")
+        windows = (Line(words, label=label) for label, words in _windows(self))
+        return [protects, promise, warned, bounds, *self.about, noise, *self.promised, *windows, *self.expected]
 
     def __getattr__(self, name: str) -> Any:
         part = vars(self).get  # a plan that is being copied has no lines yet
@@ -146,7 +165,8 @@ class Plan:
         return {name: value for line in self.lines for name, value in line.fields.items()}
 
     def __str__(self) -> str:
-        return "\n".join(line.words for line in self.lines if line.words)
+        terms = "\n".join(line.text for line in self.lines if line.label and line.words)
+        return "\n\n".join([terms, *(line.words for line in self.lines if line.words and not line.label)])
 
     def _repr_html_(self) -> str:
         return html_table(([line] for line in str(self).splitlines()), caption="Plan")
@@ -176,11 +196,6 @@ def _terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
     }
 
 
-def privacy_line(terms: ReleaseTerms) -> str:
-    """Format the privacy loss, rounded up, and the privacy unit."""
-    return f"Privacy: {loss_in_words(terms)}; protected: {terms.privacy_unit.value}."
-
-
 def loss_in_words(terms: ReleaseTerms) -> str:
     """Format epsilon and delta, rounded up, with rho unless noise is Laplace, and the neighboring relation."""
     rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
@@ -191,20 +206,20 @@ def loss_in_words(terms: ReleaseTerms) -> str:
 def _noise_in_words(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> str:
     """Format the noise with its sigma or Laplace scale. Several tables give a range."""
     noise = terms.noise
-    kind = "" if noise is Noise.GAUSSIAN else f"{noise.value} with "
-    return f"{kind}{noise.measure} = {_span([noise.spread(each) for each in parameters])}"
+    spread = _span([noise.spread(each) for each in parameters])
+    return f"{noise.value.removeprefix('a ')}, {noise.measure} = {spread}"
 
 
 def under_norm(terms: ReleaseTerms) -> str:
     """Name the norm to which the planned noise refers, if the data choose the norm. Otherwise empty."""
-    return "" if terms.norm is None else " under a norm of 1, and in proportion under the norm that is chosen"
+    return "" if terms.norm is None else " for a norm of 1, and in proportion for the chosen norm"
 
 
 def paid_in_words(terms: ReleaseTerms, share: Fraction | None = None) -> str:
-    """Format the share of the loss that pays for the counts. `None` is the remaining share."""
+    """Format the budget share of the counts. `None` is the remaining share."""
     share = terms.share_left if share is None else share
     part = "all" if share == 1 else str(share)
-    return f"{part} of {terms.privacy.currency} pays"
+    return f"budget share: {part} of {terms.privacy.currency}"
 
 
 def aside_line(calibration: Calibration) -> str:
@@ -215,16 +230,16 @@ def aside_line(calibration: Calibration) -> str:
     notes = calibration.notes
     said = [f"{note.words} ±{-note.interval(0.95).lower:,.3g}" for note in notes]
     if terms.total_cells is not None and not any(WEIGHT in counter.names for counter in terms.counters):
-        said.append("the total from the counters themselves (no share of the budget)")
+        said.append("the total from the counters themselves, without a budget share")
     if calibration.lost:
         told = told_units(math.sqrt(calibration.lost[0].parameter), terms.noise)
-        said.append(f"clipping, which is estimated from roughly {told:,.0f} clipped {terms.privacy_unit.noun}s on")
-    return f"Summary counts: {', '.join(said)}." if said else ""
+        said.append(f"clipping is estimated from roughly {told:,.0f} clipped {terms.privacy_unit.noun}s on")
+    return "; ".join(said)
 
 
 def bound_in_words(terms: ReleaseTerms) -> str:
     """Name the bound for which plans list alternatives."""
-    return "norm" if terms.bounds.has_norm else "records kept of each"
+    return "norm" if terms.bounds.has_norm else "max_records"
 
 
 def order_line(terms: ReleaseTerms, crossover: float) -> str:
@@ -241,8 +256,8 @@ def copies_in_words(keys: int | None) -> str:
     return f" for each of {keys} keys" if keys else ""
 
 
-def _windows(plan: Plan) -> Iterator[str]:
-    """Describe the windows that rho covers. For timeline rows, describe their number, noise and gain."""
+def _windows(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Describe the windows that rho covers, with labels. For timeline rows, describe their number, noise and gain."""
     spec, terms, apart = plan.spec, plan.terms, plan.apart
     if not isinstance(terms, RowTerms):
         if terms.window_count > 1:
@@ -252,17 +267,18 @@ def _windows(plan: Plan) -> Iterator[str]:
                 else f"{terms.privacy.currency} covers"
             )
             period = " of each period" if terms.period_micros else ""
-            yield f"Windows: {paid} the {terms.window_count} windows{period} in which a unit may count."
+            yield "Windows", f"{paid} the {terms.window_count} windows{period} in which a privacy id may count"
         return
     mechanism, sigmas = terms.mechanism, [math.sqrt(each) for each in plan.sigma_squared]
     copies = copies_in_words(plan.keys)
-    yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows{copies}, rho for all of them together."
+    yield "Rows", f"{mechanism.row_count} over {mechanism.windows} windows{copies}; rho covers all of them together"
     if (noise := noise_of_answers(mechanism)) is not None:
         window, half, every = (_span([each * sigma for sigma in sigmas]) for each in noise)
         middle = mechanism.windows // 2
         yield (
-            f"Answers at the end: sigma = {window} on each counter of window {middle}, {half} of the first {middle}, "
-            f"{every} of all {mechanism.windows}."
+            "At the end",
+            f"sigma = {window} per counter of window {middle}, {half} of the first {middle}, {every} of all "
+            f"{mechanism.windows}",
         )
     if apart is not None and isinstance(mechanism, BinnedRoot) and mechanism.windows <= MAX_DENSE:
         alone, who, growth = [math.sqrt(each) for each in calibrate(spec, apart.under(1))], "The timeline", 1.0
@@ -272,12 +288,25 @@ def _windows(plan: Plan) -> Iterator[str]:
             growth = math.sqrt(windows / mechanism.squared_reach(windows))
         ranges = _closer_from(mechanism, growth * math.hypot(*alone) / math.hypot(*sigmas))
         closer = f"from ranges of {ranges} windows on" if ranges else "for no range of windows"
-        yield f"A release of its own for each window: sigma = {_span(alone)} on each counter. {who} is closer {closer}."
+        yield (
+            "Alternative",
+            f"a separate release per window: sigma = {_span(alone)} per counter. {who} is closer {closer}",
+        )
 
 
-def listed(errors: Sequence[tuple[float | Fraction, float]]) -> str:
-    """List each error with its setting."""
-    return ", ".join(f"{in_digits(error)} at {in_digits(setting)}" for setting, error in errors)
+def alternatives(
+    sign: str,
+    errors: Mapping[str, Sequence[tuple[float | Fraction, float]]],
+    heading: str = "What would change it (noise only)",
+) -> str:
+    """Format the errors at other settings, by the name of the setting."""
+    rows = {
+        name: "   ".join(f"{in_digits(setting)}: {sign}{in_digits(error)}" for setting, error in each)
+        for name, each in errors.items()
+        if each
+    }
+    width = max(map(len, rows), default=0) + 2
+    return "\n".join([heading, *(f"  {name:<{width}}{row}" for name, row in rows.items())])
 
 
 def in_digits(number: float | Fraction) -> str:

@@ -17,11 +17,12 @@ from beam_dpsketch.planning.expected_error import REFERENCES, has_numbers, noise
 from beam_dpsketch.planning.plan import (
     Line,
     Plan,
+    alternatives,
     aside_line,
     bound_in_words,
     copies_in_words,
     in_digits,
-    listed,
+    in_table,
     numbered,
     order_line,
     under_norm,
@@ -100,8 +101,8 @@ def _full(calibration: Calibration, n: int | None) -> Iterator[str]:
         room = spec.factor.room(terms.scale_bits + terms.grid_bits(min(calibration.per_table)))
         if n >= room:
             yield (
-                f"rows of a square-root factor have room for {room:,} records of one value: a release of more may "
-                "be refused at its end [dpsketch-E515]. Use TreeSpec.for_memory(domain), or layout: tree"
+                f"rows of a square-root factorization have room for {room:,} records of one value; a release of more "
+                "may be refused at its end [dpsketch-E515]. Use TreeSpec.for_memory(domain), or layout: tree"
             )
 
 
@@ -116,27 +117,30 @@ def _about(calibration: Calibration, keys: int | None, layout: str, even_records
         "bytes": spec.cells * BYTES_PER_COUNTER * (keys or 1),
     }
     tables = f"{len(sigmas)} tables" if len(sigmas) > 1 else "1 table"
-    size = f"{spec.cells} counters, {spec.cells * BYTES_PER_COUNTER} bytes at {BYTES_PER_COUNTER} a counter"
-    yield Line(f"{spec.title}: {tables}, {size}{copies_in_words(keys)}.", "memory", fields["bytes"], fields)
-    for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False)):
-        yield Line(f"  level {number}: {level}, sigma = {sigma:.4g}")
-    yield Line(f"Layout: {layout}." if layout else "", "layout", layout)
+    size = f"{spec.cells:,} counters, {spec.cells * BYTES_PER_COUNTER:,} bytes at {BYTES_PER_COUNTER} per counter"
+    levels = "".join(
+        f"\nlevel {number}: {level}, sigma = {sigma:.4g}"
+        for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False))
+    )
+    words = f"{spec.title}: {tables}, {size}{copies_in_words(keys)}{levels}"
+    yield Line(words, "memory", fields["bytes"], fields, "Counters")
+    yield Line(layout, "layout", layout, label="Layout")
 
 
 def _promised(calibration: Calibration, even_records: int | None) -> Iterator[Line]:
     words = ""
     if even_records is not None:
         words = (
-            f"Length: if the values of a person are spread evenly over the domain, {even_records:,} records count "
-            "in full; of more, each counts less. A rehearsal on public data tells what is lost."
+            f"{even_records:,} records of a privacy id, if their values are spread evenly over the domain; rehearse on "
+            "public data to measure clipping"
         )
-    yield Line(words, "even_records", even_records)
-    yield Line(aside_line(calibration))
+    yield Line(words, "even_records", even_records, label="In full")
+    yield Line(aside_line(calibration), label="Summary")
     note, terms = calibration.note, calibration.terms
-    words = "" if note is None else f"Keys: {selection_in_words(note, terms.delta, terms)}."
+    words = "" if note is None else selection_in_words(note, terms.delta, terms)
     if note is not None and (more := note.of_several(terms.privacy_unit.noun)):
-        words += f"\nSelection: probability 1/2 also with {more}."
-    yield Line(words, "key_note", note)
+        words += f"\nprobability 1/2 also with {more}"
+    yield Line(words, "key_note", note, label="Keys")
 
 
 def _expected(
@@ -147,41 +151,41 @@ def _expected(
     yield from _ranks(n, numbers)
     if guess is None and advice is not None and advice.measure == "rank error" and has_numbers(spec):
         yield Line(
-            "Errors are of ranks. Where values are few, as in a long tail of a wide domain, values move much more: n "
-            "and typical, about the median and the 99 % point, tell errors of values."
+            "Rank errors only. Values in a long tail move much more. Give the number of records and the typical median "
+            "and 99th percentile for errors in values."
         )
     yield from _found(calibration, n, numbers)
     half_width, errors, words = numbers.get("half_width"), numbers.get("errors"), ""
     if half_width is not None:
-        certain = "from the noise alone; nothing collides" if spec.is_listed else "from the noise alone"
-        words = f"Estimates: 95 % intervals of about +- {half_width:,.3g} {certain}."
+        rows = [("noise only", f"±{half_width:,.3g}{'; listed items do not collide' * spec.is_listed}")]
+        if errors is not None:
+            on_data = f"±{errors.half_width:,.3g} (noise and collisions; RMS error {errors.deviation:,.3g})"
+            rows.append((f"{n:,} Zipf-distributed records", on_data))
+        words = in_table("Expected margin of error of a count (95 %)", rows)
+        if errors is not None:
+            words += "\nSimulated data; yours will differ."
+        elif n is None and not terms.privacy_unit.over_horizon and not spec.is_listed and bounds.size is not None:
+            words += "\nGive the number of records to add collisions, on simulated data."
     yield numbered("half_width", half_width, words)
-    words = ""
-    if errors is not None:
-        words = (
-            f"With collisions, on {n:,} records with frequencies like 1/rank: +- {errors.half_width:,.3g}, "
-            f"and a root mean square error of {errors.deviation:,.3g}. Other data differ."
-        )
-    elif n is None and not terms.privacy_unit.over_horizon and not spec.is_listed and bounds.size is not None:
-        words = "This is from the noise alone; n adds what about n records would give, on made-up data."
-    yield numbered("errors", errors, words)
+    yield numbered("errors", errors)
     yield _values(guess, numbers)
     is_noise, words = _is_mostly_noise(n, numbers), ""
     if is_noise:
-        more = f"raise {terms.privacy.currency}{'' if spec.is_listed else ' or memory'}"
-        words = f"Answers would have much noise: {more}, lower the bounds, or collect more records."
-    yield numbered("is_mostly_noise", is_noise, words)
-    yield numbered("advice", advice, "" if advice is None else "\n".join(_advised(advice, terms)))
+        more = f"a larger {terms.privacy.currency}{'' if spec.is_listed else ', more memory'}"
+        words = f"answers would be mostly noise; use more data, {more} or a smaller bound"
+    yield numbered("is_mostly_noise", is_noise, words, "Warning")
+    yield numbered("advice", advice, "" if advice is None else _advised(advice, terms))
 
 
 def _ranks(n: int | None, numbers: Mapping[str, Any]) -> Iterator[Line]:
-    lines, deviations, known = [], numbers.get("rank_deviation"), numbers.get("rank_deviation_known_total")
+    rows, deviations, known = [], numbers.get("rank_deviation"), numbers.get("rank_deviation_known_total")
     for name, deviation in (deviations or {}).items():
-        data = "on any data, at most about" if name == "any" else f"on {name} data, about"
-        share = deviation / (n or 1)
-        lines.append(f"Rank error {data} {deviation:.3g} of {n} ({share:.2g}), root mean square.")
-    yield numbered("rank_deviation", deviations, "\n".join(lines))
-    yield numbered("rank_deviation_known_total", known, "" if known is None else f"With a public total: {known:.3g}.")
+        data, about = ("any data", "at most about ") if name == "any" else (f"{name} data", "about ")
+        rows.append((data, f"{about}{in_digits(deviation)} of {n:,} ({100 * deviation / (n or 1):.2g} %)"))
+    if known is not None:
+        rows.append(("any data, with a public total", f"at most about {in_digits(known)}"))
+    yield numbered("rank_deviation", deviations, in_table("Expected rank error (RMS)", rows) if rows else "")
+    yield numbered("rank_deviation_known_total", known)
 
 
 def _values(guess: Guess | None, numbers: Mapping[str, Any]) -> Line:
@@ -189,37 +193,31 @@ def _values(guess: Guess | None, numbers: Mapping[str, Any]) -> Line:
     if guess is None:
         return numbered("value_errors", found)
     median, high = map(shown, guess[:2])
-    errors = ", ".join(
-        f"{shown(each.value)} +- {shown(float(f'{each.deviation:.2g}'))} at {each.quantile:g}" for each in found
+    heading = f"Expected error of a quantile (RMS), {guess.shape} data with median {median} and 99th percentile {high}"
+    rows = [
+        (f"p{100 * each.quantile:g}", f"{shown(each.value)} ±{shown(float(f'{each.deviation:.2g}'))}") for each in found
+    ]
+    words = (
+        "Errors in tails can reach the ends of the domain; a narrower or coarser domain reduces them.\n"
+        "Simulated data; yours will differ."
     )
-    return numbered(
-        "value_errors",
-        found,
-        f"Errors of values, root mean square, on {guess.shape} data with a median of {median} and a 99 % point of "
-        f"{high}: {errors}. Other data differ.\n"
-        "Errors of tails can reach the ends of the domain; one that is narrower or coarser has smaller ones.",
-    )
+    return numbered("value_errors", found, f"{in_table(heading, rows)}\n{words}")
 
 
 def _found(calibration: Calibration, n: int | None, numbers: Mapping[str, Any]) -> Iterator[Line]:
     detection, on_data = numbers.get("detection"), numbers.get("detection_on_data")
     bounds, words = calibration.terms.asked, ""
     if detection is not None:
-        counted = "kept records" if not (bounds.has_norm or bounds.has_weights) else "kept weight"
-        words = (
-            f"Found: with 95 % probability, values with {detection.likely:,.0f} {counted} or more; with 50 %, "
-            f"those with {detection.even:,.0f}. Values with fewer will probably be missed."
-        )
+        counted = "clipped weight" if bounds.has_norm or bounds.has_weights else "records after clipping"
+        rows = [("noise only", f"{detection.likely:,.0f} (50 %: {detection.even:,.0f})")]
+        if on_data is not None:
+            collisions = "" if calibration.spec.is_histogram else f"{on_data.likely:,.0f} (50 %: {on_data.even:,.0f}); "
+            rows.append((f"{n:,} Zipf-distributed records", f"{collisions}{on_data.reaching:,} values reach the limit"))
+        words = in_table(f"Detection limit: {counted} of a value that is found with 95 % probability", rows)
+        if on_data is not None:
+            words += "\nSimulated data; yours will differ."
     yield numbered("detection", detection, words)
-    words = ""
-    if on_data is not None:
-        likely, even = (f"{each:,.0f}" for each in (on_data.likely, on_data.even))
-        words = "" if calibration.spec.is_histogram else f"With collisions, {likely} and {even}. "
-        words += (
-            f"Of {n:,} records with frequencies like 1/rank, {on_data.reaching:,} of the values have that many. "
-            "Other data differ."
-        )
-    yield numbered("detection_on_data", on_data, words)
+    yield numbered("detection_on_data", on_data)
 
 
 def _is_mostly_noise(n: int | None, numbers: Mapping[str, Any]) -> bool:
@@ -234,23 +232,17 @@ def _is_mostly_noise(n: int | None, numbers: Mapping[str, Any]) -> bool:
     return bool(error > USELESS_SHARE * n)
 
 
-def _advised(advice: Advice, terms: ReleaseTerms) -> Iterator[str]:
+def _advised(advice: Advice, terms: ReleaseTerms) -> str:
     bounds, needed = terms.asked, advice.needed
-    measure, of_norm = advice.measure.capitalize(), ""
-    if advice.crossover is not None:
-        yield order_line(terms, advice.crossover)
-    if advice.by_bound:
-        yield f"{measure} from the noise alone, by {bound_in_words(terms)}: {listed(advice.by_bound)}."
+    sign, of_norm = "±" if advice.measure == "margin of error" else "", ""
     if bounds.size is None:
-        of_norm = f" under a norm of {in_digits(advice.bound)}"
-    yield (
-        f"{measure} from the noise alone, by epsilon at delta = {terms.shown[1]:g}{of_norm}: "
-        f"{listed(advice.by_epsilon)}."
-    )
-    given = f"For a {advice.measure} of {float(100 * needed.target_error):g} % of all that counts{of_norm}"
-    weight = f"a weight of {needed.weight:,}" if bounds.has_weights else f"{needed.weight:,} records"
-    if needed.people is None:
-        yield f"{given}: {weight} or more must count."
-    else:
-        each = f"a weight of {in_digits(needed.each)}" if bounds.has_weights else f"{in_digits(needed.each)} record(s)"
-        yield f"{given}: {weight} or more must count, as from {needed.people:,} people with {each} each."
+        of_norm = f" at a norm of {in_digits(advice.bound)}"
+    weight = f"a total weight of {needed.weight:,}" if bounds.has_weights else f"{needed.weight:,} records"
+    data = f"For a {advice.measure} of {float(100 * needed.target_error):g} % of the total{of_norm}: at least {weight}"
+    if needed.people is not None:
+        each = in_digits(needed.each)
+        each = f"a weight of {each}" if bounds.has_weights else f"{each} record{'s' * (needed.each != 1)}"
+        data += f", for example {needed.people:,} {terms.privacy_unit.noun}s with {each} each"
+    hint = "" if advice.crossover is None else f"\n{order_line(terms, advice.crossover)}"
+    settings = {bound_in_words(terms): advice.by_bound, f"epsilon{of_norm}": advice.by_epsilon}
+    return f"{alternatives(sign, settings)}\n{data}.{hint}"

@@ -22,7 +22,7 @@ from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.noise.keys import KeyChoice, choose_keys_alone, with_best_method
 from beam_dpsketch.planning.kinds.sketched import AnySketch
-from beam_dpsketch.planning.plan import privacy_line
+from beam_dpsketch.planning.plan import Line, loss_in_words
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement.statement_text import selection_in_words
@@ -95,8 +95,9 @@ class _ChosenAlone(NamedTuple):
 
     def __str__(self) -> str:
         terms, note = self.terms, self.choice.note
-        keys = selection_in_words(note, terms.delta, terms)
-        return f'{privacy_line(terms)}\nKeys: {keys}; method="{note.method}".'
+        keys = f'{selection_in_words(note, terms.delta, terms)}; method="{note.method}"'
+        told = {"Protects": terms.privacy_unit.value, "Privacy": loss_in_words(terms), "Keys": keys}
+        return "\n".join(Line(words, label=label).text for label, words in told.items())
 
 
 class _KeysAlone(AnySketch):

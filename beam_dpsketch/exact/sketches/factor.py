@@ -77,7 +77,7 @@ class FactorizationSpec(Spec):
 
     @property
     def title(self) -> str:
-        return "quantiles, by a square-root factor"
+        return "square-root factorization"
 
     @functools.cached_property
     def factor(self) -> ToeplitzRoot:

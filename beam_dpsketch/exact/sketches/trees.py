@@ -329,7 +329,7 @@ class TreeSpec(Spec):
 
     @property
     def title(self) -> str:
-        return "quantiles, by a histogram" if self.is_histogram else super().title
+        return "histogram" if self.is_histogram else "tree"
 
     @property
     def cells(self) -> int:

@@ -168,11 +168,11 @@ def with_factor(domain: Domain) -> RankedLayout:
 def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
     """Explain why a domain needs a tree although a factorization is closer at equal noise. Empty if it does not."""
     if over_time:
-        return "because rows over time have no room for a factor"
+        return "because timeline rows have no room for a square-root factorization"
     if bounds.has_norm and bounds.least.total_weight is None:
-        return "because an L2 norm does not bound the rows of a factor"
+        return "because an L2 norm does not bound the rows of a square-root factorization"
     if bounds.least.squared_length > _MOST_WEIGHT**2:
-        return "because a factor has no room for such weights"
+        return "because a square-root factorization has no room for such weights"
     return ""
 
 
@@ -209,7 +209,7 @@ def search_in_words(spec: TreeSpec, terms: ReleaseTerms) -> str:
 
 
 def _beside(noise: float, of_what: str = "noise") -> str:
-    return f"has {noise:.2f} times its {of_what} at equal bounds" if noise < math.inf else "needs a delta"
+    return f"has {noise:.2f} times this {of_what} at equal bounds" if noise < math.inf else "needs a delta"
 
 
 def even_records(layout: RankedLayout, max_norm: Fraction) -> int:
@@ -229,10 +229,10 @@ def even_records(layout: RankedLayout, max_norm: Fraction) -> int:
 def _layouts(domain: Domain, optimize_for: Purpose) -> dict[str, RankedLayout]:
     found: dict[str, RankedLayout] = {}
     if domain.size <= USUAL_SIZE:
-        found["a square-root factor"] = FactorizationSpec(domain)
+        found["a square-root factorization"] = FactorizationSpec(domain)
     found["a plain tree"] = TreeSpec.for_memory(domain)
     if USUAL_SIZE < domain.size <= _MOST_BELOW_FACTOR and optimize_for != "values":
-        found["a tree below a square-root factor"] = TreeSpec.for_ranks(domain)
+        found["a tree below a square-root factorization"] = TreeSpec.for_ranks(domain)
     if optimize_for == "values":
         searched = search_layout(domain)
         found["a histogram" if searched.is_histogram else "a tree for searches"] = searched

@@ -19,7 +19,7 @@ from beam_dpsketch.exact.reading.selectors import Items, Selector, check_selecto
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec, argument_of
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.planning.kinds.sketched import calibrated
-from beam_dpsketch.planning.plan import Line, Plan, copies_in_words, in_digits, paid_in_words, under_norm
+from beam_dpsketch.planning.plan import Line, Plan, copies_in_words, in_digits, in_table, paid_in_words, under_norm
 from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -139,8 +139,8 @@ class Metrics(Count):
             keys=keys,
             sigma_squared=calibrated.per_table,
             warnings=terms.warnings(),
-            about=(Line(f"metrics: {names}, of the same records.", fields={"kind": "metrics", "keys": keys}),),
-            noisy=f"each counter{under_norm(terms)}; {paid_in_words(terms)} for all",
+            about=(Line(f"{names}, of the same records", fields={"kind": "metrics", "keys": keys}, label="Metrics"),),
+            noisy=f"each counter{under_norm(terms)}; {paid_in_words(terms)}",
             expected=(_expected(calibrated, self.errors(terms.under(1), calibrated.per_table)),),
         )
 
@@ -150,9 +150,9 @@ def _width(count: Count, tables: slice, terms: ReleaseTerms, parameters: Sequenc
 
 
 def _expected(calibrated: Calibration, errors: dict[str, tuple[str, float]]) -> Line:
-    terms, fields, lines = calibrated.terms, {}, []
+    terms, fields, rows = calibrated.terms, {}, []
     for part, (name, (measure, error)) in zip(calibrated.spec.parts, errors.items(), strict=True):
         fields[name] = {"share": float(part.share), "measure": measure, "error": error}
-        words = f"{measure} of about {in_digits(error)} from the noise alone{under_norm(terms)}"
-        lines.append(f"{part.name}: {part.share} of that; {words}.")
-    return Line("" if terms.privacy_unit.over_horizon else "\n".join(lines), "errors", errors, {"metrics": fields})
+        rows.append((f"{part.name} ({part.share} of the share)", f"{measure} {in_digits(error)}"))
+    words = in_table(f"Expected errors (noise only{under_norm(terms)})", rows)
+    return Line("" if terms.privacy_unit.over_horizon else words, "errors", errors, {"metrics": fields})

@@ -22,10 +22,11 @@ from beam_dpsketch.planning.kinds.sketched import calibrated
 from beam_dpsketch.planning.plan import (
     Line,
     Plan,
+    alternatives,
     bound_in_words,
     copies_in_words,
     in_digits,
-    listed,
+    in_table,
     paid_in_words,
     under_norm,
 )
@@ -69,7 +70,7 @@ class Statistics(Count):
             ) from None
 
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
-        return "half width of the count", _of_one_sum(self.spec, terms, parameters) * math.sqrt(self.spec.parts)
+        return "margin of error of a count", _of_one_sum(self.spec, terms, parameters) * math.sqrt(self.spec.parts)
 
     def width(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
         """Compute the 95 % half-width for summed distances from the middle, relative to the domain's width."""
@@ -87,7 +88,9 @@ class Statistics(Count):
             keys=keys,
             sigma_squared=calibrated.per_table,
             warnings=[*calibrated.terms.warnings(), *_full(calibrated, n)],
-            about=(Line(_title(calibrated.spec, keys), fields={"kind": "statistics", "keys": keys}),),
+            about=(
+                Line(_title(calibrated.spec, keys), fields={"kind": "statistics", "keys": keys}, label="Statistics"),
+            ),
             noisy=_noisy(calibrated),
             expected=tuple(_expected(calibrated, n, keys)),
         )
@@ -102,21 +105,21 @@ class Statistics(Count):
 
 def _title(spec: StatisticsSpec, keys: int | None) -> str:
     what = "count, sum and squares" if spec.variance else "count and sum"
-    return f"statistics: {what} of {spec.domain.describe()}{copies_in_words(keys)}; nothing collides."
+    return f"{what} of {spec.domain.describe()}{copies_in_words(keys)}; sums do not collide"
 
 
 def _noisy(calibrated: Calibration) -> str:
     terms = calibrated.terms
-    sums = f"each of {calibrated.spec.cells} sums{under_norm(terms)}, over what one record adds to all"
-    return f"{sums}; {paid_in_words(terms)} for it"
+    sums = f"each of {calibrated.spec.cells} sums{under_norm(terms)}, in units of one record's contribution to all"
+    return f"{sums}; {paid_in_words(terms)}"
 
 
 def _full(calibrated: Calibration, n: int | None) -> Iterator[str]:
     """Warn if counters have no room for a mean over n records."""
     if n is not None and n >= (room := _room(calibrated)):
         yield (
-            f"means and variances are released of less than {room:,.0f} records, because counters have no room for "
-            "more: use a FloatDomain with a larger step"
+            f"means and variances need fewer than {room:,.0f} records, because counters have no room for more; "
+            "use a FloatDomain with a larger step"
         )
 
 
@@ -130,24 +133,22 @@ def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Itera
 
     by_bound = errors_by_bound(terms, of_count)
     yield Line("", fields={"n": n})
-    words = f"Counts{under_norm(terms)}: 95 % intervals of about +- {in_digits(count)} from the noise alone."
-    of_means = ""
+    rows, note = [("a count", f"±{in_digits(count)}")], ""
     if mean is not None:
         middle, end = map(in_digits, mean)
         each = " of one key" if keys else ""
-        of_means = (
-            f"Means of {n:,} records{each}: 95 % intervals of about +- {middle}, and +- {end} near a clip "
-            "bound. Clip bounds that are closer together have less noise, and clip more."
-        )
+        rows.append((f"a mean of {n:,} records{each}", f"±{middle}, and ±{end} near an end of the value range"))
+        note = "\nA narrower value range has less noise, and clamps more values."
         if isinstance(spec.domain, FloatDomain):
             most = in_digits(spec.domain.step / 2)
-            of_means += f"\nEach number counts as the nearest step, up to {most} away: intervals do not include that."
-    of_others = f"Half width of counts from the noise alone, by {bound_in_words(terms)}: {listed(by_bound)}."
+            note += f"\nEach number is rounded to the nearest step, at most {most} away; intervals do not include this."
+    words = in_table(f"Expected margin of error (95 %, noise only{under_norm(terms)})", rows) + note
+    of_others = alternatives("±", {bound_in_words(terms): by_bound})
     if terms.privacy_unit.over_horizon:
-        words = of_means = of_others = ""
+        words = of_others = ""
     fields = [{"bound": float(each.setting), "error": each.error} for each in by_bound]
     yield Line(words, "count", count, {"count_half_width": count})
-    yield Line(of_means, "mean", mean, {"mean_half_width": mean})
+    yield Line("", "mean", mean, {"mean_half_width": mean})
     yield Line(of_others if by_bound else "", "by_bound", by_bound, {"by_bound": fields})
 
 

@@ -22,8 +22,9 @@ from beam_dpsketch.planning.kinds.sketched import MAX_K, Searchable, TopKSearch,
 from beam_dpsketch.planning.plan import (
     Line,
     Plan,
+    alternatives,
     bound_in_words,
-    listed,
+    in_table,
     numbered,
     order_line,
     paid_in_words,
@@ -130,14 +131,14 @@ class ThresholdedCounts(Count):
         return Counting.of(self.spec, terms)._replace(scaled_units=norm_units(self.spec, terms))
 
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
-        return "least count, with its interval", _least_with_interval(terms, parameters)
+        return "smallest released count, with its interval,", _least_with_interval(terms, parameters)
 
     def plan(
         self, calibrated: Counting, n: int | None, *, keys: int | None, target_error: Any, guess: Guess | None = None
     ) -> Plan:
         refuse_guess(guess)
         terms = calibrated.declared
-        what = f"a count for each item of {self.domain}; nothing collides, and its size grows with data"
+        what = f"a count for each item of {self.domain}; items do not collide, and memory grows with the data"
         return Plan(
             spec=self.spec,
             terms=terms,
@@ -145,8 +146,8 @@ class ThresholdedCounts(Count):
             keys=keys,
             sigma_squared=calibrated.per_table,
             warnings=terms.warnings(),
-            about=(Line(f"threshold: {what}.", fields={"kind": "thresholded_counts"}),),
-            noisy=f"each count{under_norm(terms)}; {paid_in_words(terms, sketch_share(self.spec, terms))} for it",
+            about=(Line(what, fields={"kind": "thresholded_counts"}, label="Counts"),),
+            noisy=f"each count{under_norm(terms)}; {paid_in_words(terms, sketch_share(self.spec, terms))}",
             promised=tuple(_items(calibrated)),
             expected=tuple(_expected(calibrated)),
         )
@@ -215,10 +216,10 @@ def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) ->
 
 def _items(counting: Counting) -> Iterator[Line]:
     note, terms = counting.note, counting.declared
-    yield numbered("items", note, f"Items{under_norm(terms)}: {selection_in_words(note, terms.delta, terms)}.")
+    yield numbered("items", note, f"{selection_in_words(note, terms.delta, terms)}{under_norm(terms)}", "Items")
     if (votes := note.votes) is not None:
         more = votes.of_several(terms.privacy_unit.noun, "item")
-        yield Line(f"Votes: {float(100 * votes.share):.4g} % of rho; probability 1/2 also with {more}.")
+        yield Line(f"{float(100 * votes.share):.4g} % of rho; probability 1/2 also with {more}", label="Votes")
 
 
 def _expected(counting: Counting) -> Iterator[Line]:
@@ -227,13 +228,14 @@ def _expected(counting: Counting) -> Iterator[Line]:
     def likely(at: ReleaseTerms) -> float:
         return (counting if at == terms else Counting.of(counting.spec, at)).note.likely_count
 
+    half_width = counting.terms.noise.margin(counting.items.parameter, 0.95, note.scale_bits)
+    heading = f"Expected margin of error of a count (95 %{under_norm(terms)})"
+    yield numbered("half_width", half_width, in_table(heading, [("noise only", f"±{half_width:,.3g}")]))
     by_bound = errors_by_bound(terms, likely)
-    released = "Released" if note.votes is None else "By counts alone, released"
-    words = f"{released} with probability 99 %, by {bound_in_words(terms)}: from {listed(by_bound)}."
+    by_counts = "" if note.votes is None else " by its count alone"
+    heading = f"Count of an item that is released{by_counts} with probability 99 %, at other settings"
+    words = alternatives("", {bound_in_words(terms): by_bound}, heading)
     fields = [{"bound": float(each.setting), "likely": each.error} for each in by_bound]
     yield Line(words if by_bound else "", "by_bound", by_bound, {"by_bound": fields})
     ratio = crossover(counting.spec, terms, _least_with_interval)
     yield numbered("crossover", ratio, "" if ratio is None else order_line(terms, ratio))
-    half_width = counting.terms.noise.margin(counting.items.parameter, 0.95, note.scale_bits)
-    words = f"95 % intervals of about +- {half_width:,.3g} from the noise alone"
-    yield numbered("half_width", half_width, f"Estimates{under_norm(terms)}: {words}.")
