@@ -128,7 +128,7 @@ def test_no_pair_of_many_costs_more_than_is_said(recorder: Recorder) -> None:
     check_attained(worst, "bounds", [name for name in BOUNDS if "total" not in name])
     check_attained(worst, "kind", WITH_LAPLACE, "laplace")
     check_attained(worst, "keys", ["none", "listed", "open"], "laplace")
-    limited = [name for name, bounds in BOUNDS.items() if getattr(bounds, "order", 1) == 1]
+    limited = [name for name, bounds in BOUNDS.items() if getattr(bounds, "norm", "l1") == "l1"]
     check_attained(worst, "bounds", limited, "laplace")
 
 

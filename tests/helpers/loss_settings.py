@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import random
+import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -243,7 +244,7 @@ def units_of(setting: Setting) -> Iterator[Unit]:
         yield [
             (key, time, item, sign * bounds.max_weight) for key, time in place for item in some for _ in range(times)
         ]
-    rng = random.Random(repr(setting))
+    rng = random.Random(re.sub(r"\w+=", "", repr(setting)))  # renamed settings draw the same
     for _ in range(4):
         drawn = [rng.choice(rng.choice(places)) for _ in range(rng.randint(1, 4))]
         yield [(*each, rng.choice(items), rng.choice(signs) * rng.randint(1, bounds.max_weight)) for each in drawn]

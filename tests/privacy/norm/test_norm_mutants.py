@@ -209,7 +209,7 @@ def check_all(
 @pytest.mark.parametrize(
     "what",
     [{}, {"max_distinct_items": True}, {"check": norms.check_losses}],
-    ids=["lengths", "lengths with a resource limit", "losses"],
+    ids=["lengths", "lengths of few distinct items", "losses"],
 )
 def test_the_rule_itself_is_accepted(what: dict[str, Any]) -> None:
     check_all(**what)
