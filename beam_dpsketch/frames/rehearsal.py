@@ -238,7 +238,7 @@ def rehearse(
     asked = {name: _asked(count, k, shares) for name, (count, _) in metrics.items()}
     declared = dataclasses.replace(declared, privacy=declared.privacy.without_budget())
     if declared.time is not None:
-        raise refusal("time", "a rehearsal is of a sample as a whole: leave time and windows out", "E429")
+        raise refusal("time", "must be left out. A rehearsal uses the whole sample, without time and windows", "E429")
     opened = open_checked(sample, declared)
     opened = opened._replace(parts=[*opened.parts])
     ready, whole = TableRelease(opened, declared), Sample.of(declared, opened)
@@ -324,7 +324,7 @@ class _Shares(NamedTuple):
         many, _ = as_many(shares)
         found = cls([*map(float, many)])
         if not all(0 <= each <= 1 for each in found.shares):
-            raise ArgumentError("quantiles", "must be between 0 and 1: 0.95 stands for 95 %", "E003")
+            raise ArgumentError("quantiles", "must be between 0 and 1. For the 95th percentile, pass 0.95", "E003")
         return found
 
     def rows(

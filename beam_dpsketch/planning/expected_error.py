@@ -198,7 +198,7 @@ def value_errors(calibration: Calibration, weight: int, guess: Guess) -> tuple[Q
     spec = calibration.spec
     domain, shares = spec.domain, (np.arange(_ATOMS) + 0.5) / _ATOMS
     if not has_numbers(spec) or not all(map(domain.is_inside, guess[:2])):
-        raise ArgumentError("typical", f"must be two of the values that are counted: {domain.describe()}", "E117")
+        raise ArgumentError("typical", f"must be two numbers in a numeric domain. Domain: {domain.describe()}", "E117")
     exact = round if domain.plain_type is int else float
     positions, weights = _weighed(
         domain.index([exact(value) for value in guess.values(shares).tolist()])[0], np.full(_ATOMS, 1 / _ATOMS), weight

@@ -101,8 +101,8 @@ def _full(calibration: Calibration, n: int | None) -> Iterator[str]:
         room = spec.factor.room(terms.scale_bits + terms.grid_bits(min(calibration.per_table)))
         if n >= room:
             yield (
-                f"rows of a square-root factorization have room for {room:,} records of one value; a release of more "
-                "may be refused at its end [dpsketch-E515]. Use TreeSpec.for_memory(domain), or layout: tree"
+                f"A square-root factorization supports fewer than {room:,} records with the same value. A larger "
+                "release may fail at its end [dpsketch-E515]. Use TreeSpec.for_memory(domain), or layout: tree"
             )
 
 

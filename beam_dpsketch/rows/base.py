@@ -47,14 +47,14 @@ from beam_dpsketch.transforms.private_release import DOORS, PrivateRelease
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 _OF_TABLES = ("time", "unreadable", "csv")
-_NO_SECRET = "say where workers find the secret, as environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"
+_NO_SECRET = "must be the place of the secret: environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"
 _NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD
-_NO_DOMAIN = "is missing; the releases have one: give it as it was given to the private transform"
-_OTHER_DOMAIN = "the release was made with another domain, or with none"
+_NO_DOMAIN = "is required for these releases. Use the domain of the private transform"
+_OTHER_DOMAIN = "must be the domain of the release, which has another domain or none"
 _NO_ERROR_OUTPUT = (
-    "private transforms have no error output, because an error about a record would publish that it is there; records "
-    "that cannot be counted are dropped. Check types before, with ValidateWithSchema or MapToFields, and keep that "
-    "error output private"
+    "is not supported for private transforms: an error about a record would publish that it exists. Records that "
+    "cannot be counted are dropped. Check types before, with ValidateWithSchema or MapToFields, and keep that error "
+    "output private"
 )
 
 
@@ -142,12 +142,12 @@ class PrivateRows(RowTransform):
         super().__init_subclass__()
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        raise TypeError("PrivateRows is what the private transforms share: take one of them")
+        raise TypeError("PrivateRows is the base class of private transforms. Use a subclass")
 
     def _declare(self, kind: str, over_time: Block | None) -> None:
         with AllAtOnce() as checks:
             if over_time is not None and "horizon" not in self._settings:
-                checks.refuse(refusal("horizon", f"is missing; {over_time.required['horizon']}", "E802"))
+                checks.refuse(refusal("horizon", f"is required: {over_time.required['horizon']}", "E802"))
             given = {name: value for name, value in self._settings.items() if name != "label"}
             ask, noise, size = (given.pop(name, None) for name in ("ask", "idempotent_noise", "expect"))
             self._is_text = bool(checks.do(read_encoding, given.pop("encoding", None)))
@@ -166,9 +166,7 @@ class PrivateRows(RowTransform):
     @staticmethod
     def _read_ask(ask: Any, declared: ReleaseSpec) -> Ask | None:
         if declared.horizon is not None and ask is not None:
-            raise refusal(
-                "ask", "rows over time answer nothing one by one: take QueryTimeline after this transform", "E812"
-            )
+            raise refusal("ask", "is not supported for timeline rows. Add QueryTimeline after this transform", "E812")
         if ask == "releases" or (ask is None and declared.count.wanted is None):
             return None
         if ask is None:
@@ -229,16 +227,16 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     """Refuse a question that the release cannot answer, before the run spends budget."""
     released, entry, path = RELEASED_KINDS[declared.sketch_input.kind.name], ask.entry, f"ask.{ask.kind}"
     if not ask.is_answered_by(released):
-        by_groups = "is not answered where items are counted one by one; ask for items or top_k"
+        by_groups = "is not supported for thresholded counts. Ask for items or top_k"
         raise refusal(path, by_groups if declared.count.by_item else ask.refusal(released), "E812")
     terms, is_aside = declared.terms, getattr(SummaryAnswers, entry.method, None) is getattr(released, entry.method)
     told = {name for counter in terms.counters for name in counter.names}
     if terms.total_cells is not None:  # the counters determine the weight, and equal quantities
         told.update(same_as(WEIGHT, terms.bounds))
     if is_aside and (side := entry.summary_count) is not None and side not in told:
-        raise refusal(path, f"needs the summary count {side}: see privacy.summary_counts", "E812")
+        raise refusal(path, f"requires the summary count {side}. See privacy.summary_counts", "E812")
     if entry.setting is not None and not getattr(declared.count, entry.setting):
-        raise refusal(path, f"needs the setting {entry.setting}: true", "E812")
+        raise refusal(path, f"requires the setting {entry.setting}: true", "E812")
 
 
 def listed_of(declared: ReleaseSpec) -> ListedItems | None:

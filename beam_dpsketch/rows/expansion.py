@@ -93,8 +93,8 @@ class RowsExpansion(beam_expansion_api_pb2_grpc.ExpansionServiceServicer):
             if self._ids.setdefault(given, own) != own:
                 raise ConfigError(
                     "input",
-                    "a program gave rows of this id other fields, and the worker would mix them up. Go makes the id "
-                    "of the name of a type: start the service again, or rename the type",
+                    "another program used this schema id for rows with other fields, and the worker would confuse "
+                    "them. Go derives the id from a type name. Restart the service, or rename the type",
                     "E813",
                 )
 
@@ -127,7 +127,7 @@ def serve(host: str, port: int, image: str | None) -> Service:
     try:
         port = server.add_insecure_port(f"{_bracketed(host)}:{port}")
     except RuntimeError:
-        raise ConfigError("port", f"cannot listen at {host}:{port}; take another, or 0 for one that is free") from None
+        raise ConfigError("port", f"cannot listen at {host}:{port}. Use another port, or 0 for a free port") from None
     address = f"{_bracketed(host)}:{port}"
     if image is None:
         worker = ["--environment_type=EXTERNAL", f"--environment_config={_bracketed(_reachable(host))}:{port}"]

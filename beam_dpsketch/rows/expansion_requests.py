@@ -87,7 +87,10 @@ _INNER = {
 """Non-atomic types, and their inner types."""
 _MAX_SHIFT = 63
 _ROWS = "input", "expected one collection of rows with a schema"
-_BEAMS = "windows", "expected global, fixed, sliding or session windows of Beam, with a trigger that Python knows"
+_BEAMS = (
+    "windows",
+    "expected global, fixed, sliding or session windows of Beam, with a trigger that Beam for Python supports",
+)
 
 
 def copy_request(request: Any) -> tuple[Any, dict[str, str]]:
@@ -98,11 +101,11 @@ def copy_request(request: Any) -> tuple[Any, dict[str, str]]:
     """
     transform, before = request.transform, request.components.transforms
     if transform.spec.urn != URN:
-        raise ConfigError("urn", f"this service expands {URN} alone", "E815")
+        raise ConfigError("urn", f"must be {URN}", "E815")
     if not request.namespace:
-        raise ConfigError("namespace", "expected a name that no other call has", "E815")
+        raise ConfigError("namespace", "expected a name that no other call uses", "E815")
     if transform.subtransforms or any(each.spec.urn != primitives.IMPULSE.urn for each in before.values()):
-        raise ConfigError("components", "expected no transforms but the one to expand", "E815")
+        raise ConfigError("components", "expected only the transform to expand", "E815")
     if len(transform.inputs) > 1:
         raise ConfigError(*_ROWS, "E815")
     copy = beam_expansion_api_pb2.ExpansionRequest(namespace=request.namespace)
@@ -119,7 +122,7 @@ def copy_request(request: Any) -> tuple[Any, dict[str, str]]:
 
 def _copy_call(payload: bytes) -> bytes:
     """Decode and re-encode a constructor and its settings, because Beam's decoder trusts its input."""
-    refusal = "payload", "expected a name and settings, as Beam's SDKs send them"
+    refusal = "payload", "expected a name and settings in the format of Beam's SDKs"
     given = _read(external_transforms_pb2.ExternalConfigurationPayload, payload, refusal)
     schema = SchemaCopier("settings").copy(given.schema)
     try:
@@ -230,7 +233,7 @@ class SchemaCopier:
         except (ValueError, SyntaxError):
             raise ConfigError(
                 self._subject,
-                "expected different names of fields, each a name in Python: letters, digits and _, with a letter first",
+                "expected unique field names that are valid in Python: letters, digits and _, with a letter first",
                 "E815",
             ) from None
         copy = schema_pb2.Schema(encoding_positions_set=schema.encoding_positions_set)
@@ -240,7 +243,7 @@ class SchemaCopier:
         content = copy.SerializeToString(deterministic=True)
         copy.id = str(uuid.UUID(bytes=hashlib.blake2b(content, digest_size=16).digest()))
         if self.ids.setdefault(schema.id or copy.id, copy.id) != copy.id:
-            raise ConfigError(self._subject, "two schemas have one id", "E815")
+            raise ConfigError(self._subject, "two schemas have the same id", "E815")
         return copy
 
     def _copy_type(self, kind: Any) -> Any:
@@ -255,7 +258,7 @@ class SchemaCopier:
             others = ", times and decimals" if self._logical else ""
             raise ConfigError(
                 self._subject,
-                f"expected text, numbers, booleans, lists, maps and rows{others}, got {got}; write it as text",
+                f"expected text, numbers, booleans, lists, maps and rows{others}, got {got}. Convert it to text",
                 "E815",
             )
         given, made = getattr(kind, which), getattr(copy, which)

@@ -144,12 +144,18 @@ def _element(row: Any, *, is_keyed: bool) -> Any:
 def _read_row(element: Any, key_type: type | None, *, over_time: bool, is_text: bool) -> beam.Row:
     key, released = element if isinstance(element, tuple) else (None, element)
     if released.is_row != over_time:
-        words = "holds rows over time: say over_time: true" if not over_time else "holds a release without over_time"
+        words = (
+            "contains timeline rows. Set over_time: true"
+            if not over_time
+            else "contains no timeline rows. Remove over_time"
+        )
         raise ConfigError("path", f"a file {words}")
     if key_type is None and isinstance(element, tuple):
-        raise ConfigError("key", "a file holds releases of keys; say of which type, as key: text")
+        raise ConfigError(
+            "key", "is required, because a file contains releases of keys. Set the key type, such as key: text"
+        )
     if key_type is not None and not isinstance(key, key_type):
-        raise ConfigError("key", "a release in a file has no key of this type")
+        raise ConfigError("key", "a file contains a release without a key of this type")
     return to_release_row({} if key_type is None else {"key": key}, released, is_text=is_text)
 
 

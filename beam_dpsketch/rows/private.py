@@ -17,7 +17,7 @@ class PrivateFrequencies(PrivateRows, kind="frequencies"):
 class PrivateQuantiles(
     PrivateRows,
     kind="quantiles",
-    ask=_ASK._replace(words="one kind of question, as `{quantiles: [0.5, 0.95]}`; rows of answers come out"),
+    ask=_ASK._replace(words="one kind of question, such as `{quantiles: [0.5, 0.95]}`; rows of answers come out"),
 ):
     """Release the distribution of an ordered field, with differential privacy: quantiles, ranks, ranges and more.
 
@@ -28,7 +28,7 @@ class PrivateQuantiles(
 class PrivateTopK(
     PrivateRows,
     kind="top_k",
-    domain=_DOMAIN._replace(words="the domain of the values, as `{type: ipv4}` or `{type: text, max_bytes: 16}`"),
+    domain=_DOMAIN._replace(words="the domain of the values, such as `{type: ipv4}` or `{type: text, max_bytes: 16}`"),
     ask=_ASK._replace(
         form=ITEM_FORM, words="another kind of question, or the word releases for one row for each release"
     ),
@@ -45,8 +45,8 @@ class PrivateStatistics(
     PrivateRows,
     kind="statistics",
     item=RELEASE_BLOCK.entries["item"]._replace(words="the field of numbers"),
-    domain=_DOMAIN._replace(words="the clip bounds and steps, as `{type: integer, low: -60, high: 240}`"),
-    ask=_ASK._replace(words="one kind of question, as `{mean: true}`; rows of answers come out"),
+    domain=_DOMAIN._replace(words="the value range and steps, such as `{type: integer, low: -60, high: 240}`"),
+    ask=_ASK._replace(words="one kind of question, such as `{mean: true}`; rows of answers come out"),
 ):
     """Release the count, sum, mean and, on request, variance of numbers, with differential privacy.
 

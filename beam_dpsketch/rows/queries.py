@@ -106,7 +106,7 @@ class QueryTimeline(RowTransform):
         check_releases(known)
         if not pcoll.is_bounded:
             raise refusal(
-                "input", "a timeline is made of all rows, so the input must be bounded: read them from files", "E813"
+                "input", "must be bounded, because a timeline needs all rows. Read the rows from files", "E813"
             )
         places = {**({"key": known["key"]} if "key" in known else {}), **WINDOW_COLUMNS}
         columns = columns_of_answers(places, self._ask, self._domain)
@@ -143,8 +143,8 @@ def check_releases(known: dict[str, Any]) -> None:
     if RELEASE not in known:
         raise ConfigError(
             "input",
-            "expected rows of releases, with a field release, as private transforms give them without ask; "
-            f"got the fields {', '.join(known)}",
+            "expected rows with a field named release, which private transforms output without ask, got the fields "
+            f"{', '.join(known)}",
             "E813",
         )
 
@@ -157,9 +157,7 @@ def _by_run(row: Any, names: list[str]) -> tuple[tuple[Any, bytes], bytes]:
     """Pair a timeline row with its key and run."""
     released = to_release(row)
     if not released.is_row:
-        raise ConfigError(
-            "input", "expected rows over time, of a continual release; for other releases take QueryReleases", "E813"
-        )
+        raise ConfigError("input", "expected timeline rows. For other releases, use QueryReleases", "E813")
     key = row.key if "key" in names else None
     return (key, timeline(released.privacy.release_ids[0])), released.to_bytes()
 
@@ -180,5 +178,5 @@ def _read_range(settings: Any, horizon: Horizon, path: str) -> tuple[int, int]:
     first, last = horizon.index(times.start_micros), horizon.index(times.end_micros) - 1
     edges = (horizon.edges(first)[0], horizon.edges(last)[1])
     if not 0 <= first <= last < horizon.windows or edges != (times.start_micros, times.end_micros):
-        raise refusal(path, "start and end must be edges of windows of the horizon, start before end")
+        raise refusal(path, "start and end must be window boundaries of the horizon, with start before end")
     return first, last

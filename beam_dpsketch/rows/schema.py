@@ -39,7 +39,7 @@ PLACES = ("key", "window_start", "window_end")
 WINDOW_COLUMNS: Columns = {"window_start": str, "window_end": str}
 """Window start and end, as UTC ISO text, because JSON has no times and every sink can write text."""
 RELEASE, STATEMENT, ROW = "release", "statement", "row"
-NOT_ONE_BY_ONE = "rows over time answer nothing one by one: take QueryTimeline, and keep their field row"
+NOT_ONE_BY_ONE = "timeline rows cannot answer questions one by one. Use QueryTimeline, and keep their field row"
 _OR_NONE: Any = float | None
 TOLD_COLUMNS: Columns = {"notes": str, COLUMNS[0]: str, **dict.fromkeys(COLUMNS[1:], _OR_NONE)}
 """Columns with notes and clipping."""
@@ -80,9 +80,7 @@ def columns_of(rows: beam.PCollection) -> dict[str, Any]:
     """Get the columns of a row collection. Reject collections without a schema."""
     found = _fields(rows.element_type)
     if not found:
-        raise ConfigError(
-            "input", "expected rows with a schema; declare it, as a beam.Row or a named tuple does", "E813"
-        )
+        raise ConfigError("input", "expected rows with a schema. Use a beam.Row or a named tuple", "E813")
     return found
 
 
@@ -134,7 +132,7 @@ def key_type(keys: Keys, rows: beam.PCollection) -> type:
         return int
     if kind not in _KEY_TYPES:
         raise ConfigError(
-            "keys.field", "keys must be text, whole numbers or bytes to be a column; convert the field before"
+            "keys.field", "keys must be text, whole numbers or bytes for an output column. Convert the field before"
         )
     return kind
 
@@ -143,13 +141,15 @@ def one_type(values: Any, path: str) -> type:
     """Find the common type of values, and refuse mixed types."""
     kinds = {kind for value in values for kind in _KEY_TYPES if isinstance(value, kind)}
     if len(kinds) != 1 or any(isinstance(value, tuple) for value in values):
-        raise ConfigError(path, "a column holds values of one type: give all as text, or all as whole numbers")
+        raise ConfigError(
+            path, "must have values of a single type for an output column. Use only text or only whole numbers"
+        )
     return kinds.pop()
 
 
 def _item_type(ask: Ask, domain: Any, listed: ListedItems | None) -> AnswerType:
     if domain is not None and domain.plain_type is int and domain.last > _MAX_INT64:
-        raise ConfigError("domain.high", "whole numbers in columns are below 2**63; take a smaller high")
+        raise ConfigError("domain.high", "must be below 2**63, the limit for whole numbers in output columns")
     if domain is not None:
         return domain.plain_type
     if not ask.entry.items_in:
@@ -157,9 +157,7 @@ def _item_type(ask: Ask, domain: Any, listed: ListedItems | None) -> AnswerType:
     items = ask.items if ask.items is not None else listed and listed.items
     if not items:
         raise ConfigError(
-            "ask.top_k",
-            "say what to choose from: candidates, as a list of public items, or the domain of a release that "
-            "is searched",
+            "ask.top_k", "requires candidates (a list of public items), or the domain of a release that is searched"
         )
     return one_type(items, f"ask.{ask.entry.items_in}")
 
@@ -194,8 +192,8 @@ class WithPlace(beam.DoFn):
             if not isinstance(fields["key"], self._key_type):
                 raise ConfigError(
                     "keys.field",
-                    "the input does not say of which type keys are, and they are not text; list the keys with "
-                    "public, or convert the field before, as MapToFields with output_type does",
+                    "the schema of the input has no type for keys, and a key is not text. List the keys with public, "
+                    "or convert the field before, such as with output_type of MapToFields",
                 )
         if self._is_windowed:
             fields |= window_fields(window)
@@ -233,7 +231,7 @@ def to_release(row: Any) -> Released | TimelineRow:
         try:
             data = base64.b64decode(data, validate=True)
         except ValueError:
-            raise FormatError("the text of a release is not base 64") from None
+            raise FormatError("The text of a release is not base 64") from None
     try:
         return TimelineRow.from_bytes(data) if getattr(row, ROW, None) is not None else Released.from_bytes(data)
     except FormatError:

@@ -103,10 +103,14 @@ class BoundContributions(beam.PTransform):
         super().__init__()
         _validate.instance(PrivacyId, privacy_unit=privacy_unit)
         if privacy_unit.max_windows is not None:
-            raise ArgumentError("max_windows", "must be left out: BoundContributions bounds each window alone", "E224")
+            raise ArgumentError(
+                "max_windows", "must be left out. BoundContributions bounds each window separately", "E224"
+            )
         if not isinstance(privacy_unit.bounds, RecordBounds):
             raise ArgumentError(
-                "bounds", "must be $RecordBounds here: a $NormBound scales what is in the counters of a sketch", "E225"
+                "bounds",
+                "must be $RecordBounds. BoundContributions has no counters that a $NormBound could scale",
+                "E225",
             )
         check_max_keys(privacy_unit, is_keyed=key is not None)
         if weight is not None:

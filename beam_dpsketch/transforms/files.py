@@ -67,7 +67,7 @@ class WriteReleases(beam.PTransform):
         _validate.instance(str, file_path_prefix=file_path_prefix)
         _validate.instance(bool, overwrite=overwrite)
         if found := _PATTERN.search(file_path_prefix):
-            words = f"must not contain {found[0]!r}: Beam filesystems read the signs [ ] * ? in a name as a pattern"
+            words = f"must not contain {found[0]!r}. Beam filesystems read [ ] * ? in a name as a pattern"
             raise ArgumentError("file_path_prefix", words, "E724")
         self._prefix, self._overwrite = file_path_prefix, overwrite
 
@@ -226,9 +226,9 @@ def check_equal(earlier: Iterable[str], written: Iterable[str]) -> None:
 
 def _would_replace(path: str) -> FileExistsError:
     return FileExistsError(
-        f"{path} exists already, and other releases would replace it; give another file_path_prefix, or "
+        f"{path} already exists, and other releases would replace it. Use another file_path_prefix, or set "
         "WriteReleases(..., overwrite=True). If a runner writes again after a failure, .with_idempotent_noise(...) "
-        "makes it the same releases"
+        "reproduces the same releases"
     )
 
 

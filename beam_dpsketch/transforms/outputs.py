@@ -76,13 +76,13 @@ def key_and_release(element: Any) -> tuple[Any, Released]:
     released = value.release if isinstance(value, TopK) else value
     if isinstance(released, TimelineRow):
         raise ArgumentTypeError(
-            "", "a row over time answers nothing by itself: read all rows of a run with SketchTimeline", "E701"
+            "", "A timeline row cannot answer questions by itself. Read all rows of the run with SketchTimeline", "E701"
         )
     if not isinstance(released, Released):
         raise ArgumentTypeError(
             "",
-            "an element must be what a private transform gives: a release or a (key, release) pair, got "
-            f"{type(value).__name__}; apply PrivateFrequencies, PrivateQuantiles or PrivateTopK before",
+            "Elements must be outputs of a private transform: releases or (key, release) pairs, got "
+            f"{type(value).__name__}. Apply PrivateFrequencies, PrivateQuantiles or PrivateTopK first",
             "E701",
         )
     return key, released

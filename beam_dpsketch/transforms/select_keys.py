@@ -55,7 +55,7 @@ class SelectKeys(PrivateTransform):
         _validate.instance(PrivacySpec, privacy=privacy)
         _validate.instance(KeySelection, keys=keys)
         if keys.share is not None:
-            raise ArgumentError("keys.share", "must be left out: SelectKeys spends all of rho on the votes", "E317")
+            raise ArgumentError("keys.share", "must be left out. SelectKeys spends its whole rho on votes", "E317")
         item = _constant if keys.field is None else keys.field
         privacy = privacy.without_summary_counts()
         super().__init__(ReleaseSpec(_KeysAlone(_NO_SKETCH), privacy, privacy_unit, item, keys=keys, windows=windows))

@@ -190,8 +190,8 @@ def test_one_person_is_one_wherever_a_line_lies() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (b"Ann,1\nLee\n", ["about 50 % of the lines have more or fewer fields than the first line, and were left out"]),
-        (b"Ann\nLee\n", ["all of the lines have more or fewer fields than the first line, and were left out"]),
+        (b"Ann,1\nLee\n", ["about 50 % of the lines have more or fewer fields than the first line, and were dropped"]),
+        (b"Ann\nLee\n", ["all of the lines have more or fewer fields than the first line, and were dropped"]),
         (b"Ann,1\n", []),
     ],
 )

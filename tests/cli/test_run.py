@@ -102,33 +102,25 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
     [
         ("nothing.csv", "", "no file matches nothing.csv"),
         ("gs://bucket/x.csv", "", "only local files are read"),
-        (
-            "visits.csv visits.parquet",
-            "",
-            "visits.parquet: the files to release must all end with .parquet or all with",
-        ),
-        ("visits.parquet notes.txt", "", "notes.txt: the files to release must all end with .parquet or all with"),
+        ("visits.csv visits.parquet", "", "visits.parquet: all files must end with .parquet, or all with"),
+        ("visits.parquet notes.txt", "", "notes.txt: all files must end with .parquet, or all with"),
         ("visits.csv", "--item dely", "did you mean 'delay'?"),
         ("visits.csv", "--privacy-id who", "privacy_unit.privacy_id: 'who' is not in the first line of 'visits.csv'"),
-        ("headless.csv", "", "which must name the columns"),
+        ("headless.csv", "", "must contain column names"),
         ("visits.csv", "--weight person --max-weight 2", "weight='person': all of the values are not whole numbers"),
         ("visits.csv", "--output x.csv", "--output must end with .dpsketch"),
         ("visits.csv", "--output no/x.dpsketch", "must be a folder that exists"),
         ("visits.csv", "--weight delay", "--max-weight is missing"),
         ("typed.parquet", "", "item='delay': all of the values are not whole numbers (IntegerDomain); they look"),
-        (
-            "visits.parquet other.parquet",
-            "",
-            "the column 'person' is of type int64, and of type string in visits.parquet",
-        ),
+        ("visits.parquet other.parquet", "", "the column 'person' has type int64, but type string in visits.parquet"),
         ("visits.parquet fewer.parquet", "", "fewer.parquet: has no column 'delay', which visits.parquet has"),
         ("visits.csv other.csv", "", "is not in the first line of 'other.csv'"),
         ("twice.csv", "", "is in the first line of 'twice.csv' twice"),
-        ("damaged.parquet", "", "damaged.parquet: cannot be read as Parquet, or is damaged"),
+        ("damaged.parquet", "", "damaged.parquet: is not Parquet, or is damaged"),
         ("empty.parquet", "", "empty.parquet: is empty"),
-        ("semicolons.csv", "", "it has no comma and a semicolon: write the file with commas between columns"),
-        ("tabs.csv", "", "it has no comma and a tab"),
-        ("damaged.csv", "", "damaged.csv: has no first line, which must name the columns"),
+        ("semicolons.csv", "", "This line has no comma, but a semicolon. Write the file with commas between columns"),
+        ("tabs.csv", "", "This line has no comma, but a tab"),
+        ("damaged.csv", "", "damaged.csv: the first line is missing. It must contain column names"),
         ("utf16.csv", "", "utf16.csv: is text in UTF-16, and no CSV"),
         ("gzip.csv", "", "gzip.csv: is compressed by gzip, and no CSV"),
         ("parquet.csv", "", "parquet.csv: is Parquet, and no CSV"),
@@ -188,7 +180,9 @@ def test_a_damaged_page_is_an_error_that_names_the_file() -> None:
     Path("visits.parquet").write_bytes(whole[:4] + b"\xff" * 60 + whole[64:])
     code, printed = run("run", "visits.parquet", *OPTIONS)
     assert code == 2
-    assert printed.endswith("dpsketch: visits.parquet: a part of it cannot be read, or it is damaged [dpsketch-E901]\n")
+    assert printed.endswith(
+        "dpsketch: visits.parquet: a part of the file cannot be read. The file may be damaged [dpsketch-E901]\n"
+    )
 
 
 def test_text_that_is_not_utf8_is_unreadable() -> None:
@@ -207,7 +201,7 @@ def test_a_file_that_is_given_twice_is_refused_because_its_records_would_count_t
     os.link(f"visits.{ending}", f"same.{ending}")
     for again in (f"./visits.{ending}", f"v*.{ending}", f"same.{ending}"):
         code, printed = run("run", f"visits.{ending}", again, *OPTIONS)
-        assert (code, "are one file, whose records would count twice" in printed) == (2, True)
+        assert (code, "are the same file, and its records would count twice" in printed) == (2, True)
     assert run("run", f"visits.{ending}", *OPTIONS)[0] == 0
 
 
@@ -259,7 +253,7 @@ def test_listed_values_that_csv_never_holds_are_refused(listed: list[Any]) -> No
         ("keys.public", config(kind="frequencies", keys={"public": listed, "field": "k"})),
         ("listed_items", config(kind="frequencies", listed_items=listed)),
     ):
-        with pytest.raises(ConfigError, match=rf"^{name}: CSV holds text or whole numbers"):
+        with pytest.raises(ConfigError, match=rf"^{name}: CSV files contain text or whole numbers"):
             declared_schema("x.csv", ["x", "k"], given)
 
 

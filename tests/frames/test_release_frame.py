@@ -99,10 +99,10 @@ class Planted:
 @pytest.mark.parametrize(
     ("table", "fix"),
     [
-        ([{"person": 1, "city": PLANTED}], "got list; make it one: pyarrow.table(columns)"),
-        ({"person": [1], "city": [PLANTED]}, "got dict; make it one: pyarrow.table(columns)"),
+        ([{"person": 1, "city": PLANTED}], "got list. Convert it with pyarrow.table(columns)"),
+        ({"person": [1], "city": [PLANTED]}, "got dict. Convert it with pyarrow.table(columns)"),
         (pd.Series([PLANTED]), "got Series"),
-        (pa.array([PLANTED]), "make it one: pyarrow.table(columns)"),
+        (pa.array([PLANTED]), "Convert it with pyarrow.table(columns)"),
         (pa.chunked_array([[PLANTED]]), "got ChunkedArray"),
         (Planted(), "cannot be read as columns (RuntimeError)"),
         (PLANTED, "got str"),
@@ -131,15 +131,21 @@ def test_a_lazy_frame_is_refused_with_the_call_that_collects_it() -> None:
         ({"weight": "n", "privacy_unit": {"record": {"max_weight": 3}}}, "weight: 'n' is not a column of the table"),
         ({"privacy_unit": {**PERSON, "privacy_id": "persn"}}, "privacy_unit.privacy_id: 'persn' is not a column"),
         ({"keys": {"public": ["a"], "field": "kez"}}, "keys.field: 'kez' is not a column of the table"),
-        ({"windows": ["2024-01-01", "2024-01-02"]}, "windows: a table is released as a whole"),
+        (
+            {"windows": ["2024-01-01", "2024-01-02"]},
+            "windows: requires a time column. Set time: {field: day, every: 1d}",
+        ),
         (
             {"horizon": {"start": 0, "window_size": 60, "windows": 3}, "privacy_unit": "record"},
-            "horizon: a table is released as a whole",
+            "horizon: requires a time column. Set time: {field: day, every: 1d}",
         ),
-        ({"privacy_unit": {**PERSON, "max_windows": 2}}, "privacy_unit.max_windows: a table is released as a whole"),
+        (
+            {"privacy_unit": {**PERSON, "max_windows": 2}},
+            "privacy_unit.max_windows: requires a time column. Set time: {field: day, every: 1d}",
+        ),
         (
             {"privacy_unit": {"privacy_id": "person", "norm": {"max_norm": 2}, "period": "7d"}},
-            "privacy_unit.period: a table is released as a whole",
+            "privacy_unit.period: requires a time column. Set time: {field: day, every: 1d}",
         ),
         ({"kind": "frequency"}, "kind: expected one of frequencies"),
         ({"privacy": {"epsilon": 1000}, **TWO}, "privacy.epsilon: must be at most"),
@@ -158,7 +164,7 @@ def test_settings_that_cannot_work_are_refused_with_their_path(changes: dict[str
 def test_a_callable_is_refused_because_columns_have_names() -> None:
     privacy_unit = PrivacyId(lambda row: row, NormBound(1))
     config = ReleaseSpec(ItemFrequencies(SketchSpec()), read_release(SETTINGS).privacy, privacy_unit, "city")
-    with pytest.raises(ConfigError, match=r"^privacy_unit\.privacy_id: must be the name of a column"):
+    with pytest.raises(ConfigError, match=r"^privacy_unit\.privacy_id: must be the name of a table column"):
         release_frame(TABLE, config)
 
 
@@ -191,7 +197,7 @@ def test_what_arrow_says_of_a_value_is_not_repeated() -> None:
     rows = b"person,city\n" + b"1,Oslo\n" * 5000 + f"{PLANTED},Oslo\n".encode()
     types = csv.ConvertOptions(column_types={"person": pa.int64()})
     blocks = csv.ReadOptions(block_size=1000)
-    with pytest.raises(ValueError, match="a part of it cannot be read") as caught:
+    with pytest.raises(ValueError, match="table: a part cannot be read") as caught:
         release_frame(csv.open_csv(io.BytesIO(rows), read_options=blocks, convert_options=types), SETTINGS)
     assert PLANTED not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -361,13 +361,13 @@ def test_columns_without_times_are_refused(column: str, words: str) -> None:
 
 
 def test_a_pipeline_refuses_a_column_of_times() -> None:
-    with pytest.raises(ArgumentError, match=r"time is of tables alone.*E429"), beam.Pipeline() as pipeline:
+    with pytest.raises(ArgumentError, match=r"time is supported only for tables.*E429"), beam.Pipeline() as pipeline:
         pipeline | beam.Create([{"city": "Oslo"}]) | private_transform(CONFIGS["single records"])
 
 
 @pytest.mark.parametrize("name", FAST)
 def test_a_rehearsal_refuses_windows(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"time: a rehearsal is of a sample as a whole.*E429"):
+    with pytest.raises(ConfigError, match=r"time: must be left out. A rehearsal uses the whole sample.*E429"):
         rehearse(TABLE, SETTINGS[name])
 
 

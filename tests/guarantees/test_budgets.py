@@ -123,7 +123,7 @@ def test_to_explain_spends_nothing(make: Any) -> None:
     assert transform._declared.privacy.paying_for("visits") == spent()
 
 
-RUN_AGAIN = pytest.raises(BudgetExceededError, match="this pipeline has run already, and its budget has paid for one")
+RUN_AGAIN = pytest.raises(BudgetExceededError, match="This pipeline has already run, and its budget covers one run")
 OF_PEOPLE = PrivacyId(str, RecordBounds(1, max_keys=1))
 CHOSEN = KeySelection(1e-8, str)
 PAID: dict[str, Callable[[PrivacySpec], Any]] = {
@@ -201,7 +201,7 @@ def test_a_runner_may_expand_the_application_again(make: Any) -> None:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.filterwarnings("ignore:DirectRunner, which Beam takes")
+@pytest.mark.filterwarnings("ignore:DirectRunner, Beam's default")
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED, "DirectRunner"])
 def test_what_is_spent_pays_on_every_runner(runner: str) -> None:
     (released,) = run(["a"] * 9, frequencies(spent()), runner=runner)

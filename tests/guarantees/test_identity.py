@@ -286,7 +286,7 @@ def test_parts_of_other_types_are_refused_by_name(first: pa.DataType, second: pa
     for name, kind in (("a", first), ("b", second)):
         pq.write_table(pa.table({"p": pa.nulls(3, kind), "item": ["x"] * 3}), tmp_path / f"{name}.parquet")
     read = [pq.read_schema(tmp_path / f"{name}.parquet").field("p").type for name in "ab"]
-    words = f"b.parquet: the column 'p' is of type {read[1]}, and of type {read[0]} in .*a.parquet; write them alike"
+    words = f"b.parquet: the column 'p' has type {read[1]}, but type {read[0]} in .*a.parquet. Use the same type"
     with pytest.raises(ValueError, match=words.replace("(", r"\(").replace(")", r"\)").replace("[", r"\[")):
         open_files([f"{tmp_path}/*.parquet"], read_release(SETTINGS), lambda _: None, lambda _: None)
 

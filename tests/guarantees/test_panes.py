@@ -28,10 +28,10 @@ FIRINGS: dict[str, dict[str, Any]] = {
 }
 MODES = {"accumulating": AccumulationMode.ACCUMULATING, "discarding": AccumulationMode.DISCARDING}
 REFUSALS = {
-    "early": r"trigger=AfterWatermark with early, late or repeated firings .*; remove it from WindowInto",
-    "late": r"trigger=AfterWatermark with early, late or repeated firings .*; remove it from WindowInto",
-    "lateness": r"allowed_lateness must be 0, .*; remove it from WindowInto",
-    "global": r"unbounded input in the global window is never released; put WindowInto\(FixedWindows\(",
+    "early": r"trigger=AfterWatermark may fire a window early or several times.*\. Remove it from WindowInto",
+    "late": r"trigger=AfterWatermark may fire a window early or several times.*\. Remove it from WindowInto",
+    "lateness": r"allowed_lateness must be 0: .*\. Remove it from WindowInto",
+    "global": r"Unbounded input in the global window never produces a release. Add WindowInto\(FixedWindows\(",
 }
 ON_TIME = {"fixed": {0: "ab", 120: "c"}, "sliding": {-40: "ab", -20: "ab", 0: "ab", 80: "c", 100: "c", 120: "c"}}
 """Which of the stream's data is in which window; "late" is in none."""

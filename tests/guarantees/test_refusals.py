@@ -94,7 +94,7 @@ WINDOWINGS: dict[str, tuple[Callable[[], beam.WindowInto], str]] = {
     ),
     "finer than Beam": (
         lambda: beam.WindowInto(window.SlidingWindows(window.Duration(micros=1000), window.Duration(micros=10))),
-        "SlidingWindows must be of whole milliseconds",
+        "SlidingWindows must have a size, period and offset in whole milliseconds",
     ),
     "unknown": (lambda: beam.WindowInto(EveryOther()), "EveryOther is unknown.* use GlobalWindows, FixedWindows"),
     "subclass": (lambda: beam.WindowInto(Subclass(60)), "Subclass is unknown"),
@@ -141,7 +141,9 @@ def test_a_flatten_of_different_windowings_is_refused() -> None:
 
 def test_records_copied_by_earlier_windows_are_refused() -> None:
     """A record of a minute in windows of 60 and 10 seconds would count 6 times under the noise for one."""
-    message = "SlidingWindows before another WindowInto .* remove the first WindowInto, or protect ids with PrivacyId"
+    message = (
+        "SlidingWindows before another WindowInto .* Remove the first WindowInto, or protect privacy ids with PrivacyId"
+    )
     source = pipeline() | beam.Create([("a", "b")])
     sliding = source | "Sliding" >> beam.WindowInto(window.SlidingWindows(60, 10))
     fixed = sliding | "Fixed" >> beam.WindowInto(FIXED)
@@ -356,12 +358,12 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "bounding over windows": (
         lambda: BoundContributions(PrivacyId("user", RecordBounds(1), max_windows=2)),
         ValueError,
-        "max_windows must be left out: BoundContributions bounds each window alone",
+        "max_windows must be left out. BoundContributions bounds each window separately",
     ),
     "bounding by a norm": (
         lambda: BoundContributions(PrivacyId("user", NormBound(3))),
         ValueError,
-        "bounds must be RecordBounds here: a NormBound scales what is in the counters of a sketch",
+        "bounds must be RecordBounds. BoundContributions has no counters that a NormBound could scale",
     ),
     "an automatic norm over a horizon": (
         lambda: PrivateFrequencies(
@@ -442,13 +444,13 @@ def test_names_that_a_declared_schema_lacks_are_refused(schema: str, argument: s
         "rows": source | "Rows" >> beam.Map(lambda _: beam.Row(user="u", page="p")),
         "named tuples": source | "Tuples" >> beam.Map(lambda _: Visit("u", "p")).with_output_types(Visit),
     }[schema]
-    with pytest.raises(ValueError, match=f"{argument}='word' is not a field of the elements: user, page"):
+    with pytest.raises(ValueError, match=f"{argument}='word' is not a field. Fields: user, page"):
         elements | globally(**UNKNOWN_NAMES[argument])
 
 
 def test_a_key_that_a_declared_schema_lacks_is_refused() -> None:
     rows = pipeline() | beam.Create([1]) | beam.Map(lambda _: beam.Row(user="u", page="p"))
-    with pytest.raises(ValueError, match="key='word' is not a field of the elements"):
+    with pytest.raises(ValueError, match=r"key='word' is not a field. Fields:"):
         rows | per_key(item="page", keys=AssumePublicKeys("word"))
 
 
@@ -457,7 +459,7 @@ def of_id(field: str, item: str | None = "page") -> Any:
 
 
 BATCH = {"user": ["u"], "page": ["p"], "share": [0.5], "seen": [True], "pages": [["p"]]}
-NO_CALLABLE = "must be a column name where elements are batches"
+NO_CALLABLE = "must be a column name, because elements are batches"
 BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
     "missing item": (lambda: globally(item="word"), "item='word' is not a column of the batch"),
     "missing weight": (lambda: globally(item="page", weight="word"), "weight='word' is not a column"),
@@ -505,7 +507,7 @@ def test_rows_as_items_are_refused() -> None:
     rows = pipeline() | beam.Create([1]) | beam.Map(lambda _: beam.Row(user="u", page="p"))
     transforms = [globally(), of_id("user", item=None), per_key(keys=AssumePublicKeys("user"))]
     for number, transform in enumerate(transforms):
-        with pytest.raises(ValueError, match="item must be given where elements are rows: one of user, page"):
+        with pytest.raises(ValueError, match=r"item is required, because elements are rows. Fields: user, page"):
             rows | str(number) >> transform
     tuples = rows | "Tuples" >> beam.Map(lambda _: Visit("u", "p")).with_output_types(Visit)
     assert tuples | globally() is not None

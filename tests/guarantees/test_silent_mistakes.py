@@ -180,8 +180,8 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "typed rows",
         lambda: built(created(Visit(1, "Oslo", 0.5), kind=Visit), frequencies(weight="ms")),
         TypeError,
-        "weight='ms' has type float, but a weight must be a whole number; round it to an int; if a missing value made "
-        "floats of integers, read it with dtype: {ms: Int64}",
+        "weight='ms' has type float, but a weight must be a whole number. Round it to an int. If missing values turned "
+        "integers into floats, read it with dtype: {ms: Int64}",
     ),
     ("Parquet in the command", lambda: command(f"run {DATA} {OF_MS}"), 2, "item='ms' must hold whole numbers"),
     ("CSV in the command", lambda: command(f"run data.csv {OF_MS}"), 2, "all of the values are not whole numbers"),
@@ -231,19 +231,19 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "a column that a batch will not have",
         lambda: built(ReadFromParquetBatched(DATA, validate=False, columns=COLUMNS), frequencies()),
         ValueError,
-        "item='city' is not a column that the source reads: person, town",
+        "item='city' is not a column that the source reads. Columns: person, town",
     ),
     (
         "a column that a dict will not have",
         lambda: built(ReadFromParquet(DATA, validate=False, columns=COLUMNS), frequencies()),
         ValueError,
-        "item='city' is not a column that the source reads: person, town",
+        "item='city' is not a column that the source reads. Columns: person, town",
     ),
     (
         "a column that a table will not have",
         lambda: built(ReadParquetBatches(path=DATA, columns=COLUMNS), frequencies()),
         ValueError,
-        "item='city' is not a column that the source reads: person, town",
+        "item='city' is not a column that the source reads. Columns: person, town",
     ),
     # What is dropped as a whole.
     (
@@ -262,7 +262,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "times in milliseconds",
         lambda: frequencies(Record(), windows=YEAR).check([TimestampedValue({"city": "Oslo"}, 1.7e12)]),
         ValueError,
-        "times of Beam are in seconds, so divide milliseconds by 1000",
+        "Beam counts times in seconds: divide milliseconds by 1000",
     ),
     (
         "milliseconds as times",

@@ -75,7 +75,10 @@ def test_streams_alone_make_rows_in_state(is_bounded: bool) -> None:
     assert len(rows_in_order(pipeline)) == (not is_bounded)
 
 
-LOST = {"lost": (3, None, "window 3 of the horizon never came"), "twice": (3, 2, "a window of the horizon came twice")}
+LOST = {
+    "lost": (3, None, "Window 3 of the horizon never arrived"),
+    "twice": (3, 2, "A window of the horizon arrived twice"),
+}
 
 
 @pytest.mark.one_fast_case

@@ -83,7 +83,7 @@ def test_a_check_says_that_it_is_nothing() -> None:
     private = PrivateFrequencies(SPEC, PrivacySpec(rho=1), privacy_unit=privacy_unit, item="city")
     good = pa.table({"person": ["a"], "city": ["Oslo"]})
     private.check([good])
-    with pytest.raises(ValueError, match=r"row 1 of .*item='city' is None: such a record is dropped"):
+    with pytest.raises(ValueError, match=r"row 1 of .*item='city' is None. Such records are dropped"):
         private.check([pa.table({"person": ["a", "b"], "city": pa.array([b"Oslo", SECRET]).view(pa.string())})])
 
 

@@ -135,7 +135,7 @@ def test_a_file_that_workers_may_not_have_is_warned_of(
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         _ = pipeline | beam.Create(["a"]) | PrivateFrequencies(SketchSpec(width=16), privacy, privacy_unit=Record())
-    assert any("a disk of its own" in str(each.message) for each in found) == warns
+    assert any("separate disks" in str(each.message) for each in found) == warns
 
 
 def test_a_database_is_reached_by_all_workers() -> None:

@@ -199,7 +199,7 @@ def test_what_no_sdk_sends_is_refused_in_one_line(service: AsGo) -> None:
         ({"privacy": "{}"}, "privacy: give epsilon and delta"),
         ({"kk": 3}, "kk: unknown setting; did you mean 'k'?"),
         ({"method": '{"groups": {}}'}, "method.groups: unknown setting; did you mean 'threshold'?"),
-        ({"item": "absent"}, "item='absent' is not a field of the elements: person, key, page"),
+        ({"item": "absent"}, "item='absent' is not a field. Fields: person, key, page"),
     ],
     ids=["none", "value", "name", "old name", "field"],
 )

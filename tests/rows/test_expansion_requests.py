@@ -272,7 +272,7 @@ def refusals_at_once(service: RowsExpansion) -> list[bool]:
     sent = [renamed(f"n{n}", release=["release", "other"][n % 2]) for n in range(12)]
     with ThreadPoolExecutor(4) as pool:
         answers = [each.error for each in pool.map(service.Expand, sent)]
-    assert all(each.startswith("input: expected rows of releases") for each in answers if each)
+    assert all(each.startswith("input: expected rows with a field named release") for each in answers if each)
     return [bool(each) for each in answers]
 
 
@@ -298,9 +298,13 @@ def test_a_worker_in_this_process_gets_one_schema_an_id() -> None:
     first, second = renamed("a", rho="epsilon", epsilon="rho"), renamed("b")
     with FullyQualifiedNamedTransform.with_filter(GLOB):
         service = made(is_worker=True)
-        assert service.Expand(renamed("c", release="other")).error.startswith("input: expected rows of releases")
+        assert service.Expand(renamed("c", release="other")).error.startswith(
+            "input: expected rows with a field named release"
+        )
         assert [service.Expand(each).error for each in (first, first)] == ["", ""]
-        assert service.Expand(second).error.startswith("input: a program gave rows of this id other fields")
+        assert service.Expand(second).error.startswith(
+            "input: another program used this schema id for rows with other fields"
+        )
         assert [made().Expand(each).error for each in (first, second)] == ["", ""]
 
 

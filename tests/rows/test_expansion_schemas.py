@@ -83,7 +83,7 @@ def test_two_schemas_of_a_request_have_two_ids() -> None:
     copier = SchemaCopier("input")
     copier.copy(schema_of(TEXT, id="same"))
     copier.copy(schema_of(TEXT, id="same"))
-    with pytest.raises(ConfigError, match=r"^input: two schemas have one id \[dpsketch-E815\]$"):
+    with pytest.raises(ConfigError, match=r"^input: two schemas have the same id \[dpsketch-E815\]$"):
         copier.copy(schema_of(TEXT, TEXT, id="same"))
 
 
@@ -92,7 +92,7 @@ def test_two_schemas_of_a_request_have_two_ids() -> None:
 )
 def test_names_that_python_cannot_use_are_refused(names: list[str]) -> None:
     fields = [schema_pb2.Field(name=name, type=TEXT) for name in names]
-    with pytest.raises(ConfigError, match=r"^input: expected different names of fields"):
+    with pytest.raises(ConfigError, match=r"^input: expected unique field names"):
         SchemaCopier("input").copy(schema_pb2.Schema(fields=fields))
 
 

@@ -62,11 +62,20 @@ def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
 def test_files_of_another_form_are_refused(tmp_path: Path) -> None:
     write(tmp_path)
     for source, words in (
-        (rows.ReadReleases(f"{tmp_path}/keyed*"), "key: a file holds releases of keys; say of which type"),
-        (rows.ReadReleases(f"{tmp_path}/keyed*", key="text"), "key: a release in a file has no key of this type"),
-        (rows.ReadReleases(f"{tmp_path}/plain*", key="text"), "key: a release in a file has no key of this type"),
-        (rows.ReadReleases(f"{tmp_path}/times*"), "path: a file holds rows over time: say over_time: true"),
-        (rows.ReadReleases(f"{tmp_path}/plain*", over_time=True), "path: a file holds a release without over_time"),
+        (rows.ReadReleases(f"{tmp_path}/keyed*"), "key: is required, because a file contains releases of keys"),
+        (
+            rows.ReadReleases(f"{tmp_path}/keyed*", key="text"),
+            "key: a file contains a release without a key of this type",
+        ),
+        (
+            rows.ReadReleases(f"{tmp_path}/plain*", key="text"),
+            "key: a file contains a release without a key of this type",
+        ),
+        (rows.ReadReleases(f"{tmp_path}/times*"), "path: a file contains timeline rows. Set over_time: true"),
+        (
+            rows.ReadReleases(f"{tmp_path}/plain*", over_time=True),
+            "path: a file contains no timeline rows. Remove over_time",
+        ),
     ):
         with pytest.raises(Exception, match=words):
             read(found=source)
@@ -128,7 +137,7 @@ def test_batches_of_parquet_count_like_rows(tmp_path: Path) -> None:
     ((estimate,),) = ([row["estimate"] for row in found["all"].rows],)
     assert abs(estimate - 72) < 40
     assert {row["key"] for row in found["cities"].rows} == {"Oslo", "Bern", "Rome"}
-    with pytest.raises(Exception, match=r"keys\.field: the input does not say of which type keys are"):
+    with pytest.raises(Exception, match=r"keys\.field: the schema of the input has no type for keys"):
         seen(
             lambda pipeline: {
                 "zip": pipeline

@@ -23,7 +23,7 @@ TOTAL = {"ask": {"total_weight": True}, "horizon": HORIZON}
 QUERY, TIMELINE = rows.QueryReleases, rows.QueryTimeline
 FREQUENCIES, QUANTILES, TOP_K = rows.PrivateFrequencies, rows.PrivateQuantiles, rows.PrivateTopK
 WRONG: list[tuple[Any, dict[str, Any], str]] = [
-    (FREQUENCIES, {**COUNT, "error_handling": {"output": "errors"}}, "error_handling: private transforms have no"),
+    (FREQUENCIES, {**COUNT, "error_handling": {"output": "errors"}}, "error_handling: is not supported for private"),
     (QUERY, {"ask": {"total_weight": True}, "error_handling": {"output": "e"}}, "error_handling: "),
     (FREQUENCIES, {**COUNT, "listd_items": [1]}, "listd_items: unknown setting; did you mean 'listed_items'?"),
     (FREQUENCIES, {**COUNT, "items": [1]}, "items: unknown setting; did you mean 'listed_items'?"),
@@ -41,21 +41,21 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (FREQUENCIES, {**COUNT, "ask": {}}, "ask: give one kind of question"),
     (FREQUENCIES, {**COUNT, "ask": {"items": ["a"], "total_weight": True}}, "ask: items and total_weight are given"),
     (FREQUENCIES, {**COUNT, "ask": "no"}, "ask: expected a block"),
-    (FREQUENCIES, {**UNCOUNTED, "ask": {"total_weight": True}}, "ask.total_weight: needs the summary count weight"),
-    (FREQUENCIES, {**UNCOUNTED, "ask": {"privacy_units": True}}, "ask.privacy_units: needs the summary count units"),
+    (FREQUENCIES, {**UNCOUNTED, "ask": {"total_weight": True}}, "ask.total_weight: requires the summary count weight"),
+    (FREQUENCIES, {**UNCOUNTED, "ask": {"privacy_units": True}}, "ask.privacy_units: requires the summary count units"),
     (QUANTILES, {**DELAYS, "ask": {"quantiles": [2]}}, r"ask.quantiles\[0\]: must be from 0 to 1"),
     (QUANTILES, {**DELAYS, "ask": {"ranks": [[]]}}, r"ask.ranks\[0\]: expected a whole number"),
-    (TOP_K, {**GROUPED, "privacy_unit": VOTES, "ask": {"ranks": [1]}}, "ask.ranks: is not answered"),
+    (TOP_K, {**GROUPED, "privacy_unit": VOTES, "ask": {"ranks": [1]}}, "ask.ranks: is not supported for thresholded"),
     (rows.PrivateContinualFrequencies, {**OVER_TIME, "ask": 1}, "ask: unknown setting"),
-    (rows.PrivateContinualFrequencies, COUNT, "horizon: is missing; the windows, as"),
+    (rows.PrivateContinualFrequencies, COUNT, "horizon: is required: the windows, as"),
     (rows.PrivateContinualFrequencies, {**COUNT, "horizon": {"start": 0}}, "horizon.window_size: is missing"),
     (TIMELINE, {**TOTAL, "over": "days"}, "over: expected windows or prefixes"),
-    (TIMELINE, {**TOTAL, "over": [[0, 1800]]}, r"over\[0\]: start and end must be edges"),
-    (TIMELINE, {**TOTAL, "over": [[3600, 10800]]}, r"over\[0\]: start and end must be edges"),
+    (TIMELINE, {**TOTAL, "over": [[0, 1800]]}, r"over\[0\]: start and end must be window boundaries"),
+    (TIMELINE, {**TOTAL, "over": [[3600, 10800]]}, r"over\[0\]: start and end must be window boundaries"),
     (FREQUENCIES, {**COUNT, "idempotent_noise": {"environment": "S"}}, "idempotent_noise.release_id: is missing"),
     (FREQUENCIES, {**COUNT, "expect": {"keys": 3}}, "expect.rows: is missing"),
     (FREQUENCIES, {**COUNT, "expect": {"rows": 0}}, "expect.rows: must be between 1 and"),
-    (FREQUENCIES, {**COUNT, "idempotent_noise": {"release_id": "r"}}, "idempotent_noise: say where workers find"),
+    (FREQUENCIES, {**COUNT, "idempotent_noise": {"release_id": "r"}}, "idempotent_noise: must be the place of the"),
 ]  # fmt: skip
 """A transform, its settings, and how the message begins."""
 
@@ -70,12 +70,12 @@ def test_wrong_settings_are_refused_when_they_are_given(transform: Any, settings
 @pytest.mark.parametrize(
     ("private", "words"),
     [
-        (FREQUENCIES(**{**COUNT, "ask": {"top_k": 3}}), "ask.top_k: say what to choose from"),
-        (FREQUENCIES(**{**COUNT, "ask": {"items": ["a", 3]}}), "ask.items: a column holds values of one type"),
+        (FREQUENCIES(**{**COUNT, "ask": {"top_k": 3}}), "ask.top_k: requires candidates"),
+        (FREQUENCIES(**{**COUNT, "ask": {"items": ["a", 3]}}), "ask.items: must have values of a single type"),
         (FREQUENCIES(**{**COUNT, "item": "town"}), "item='town' is not a field"),
         (
             FREQUENCIES(**{**COUNT, "privacy_unit": KEYED, "keys": {"public": ["a", 3], "field": "city"}}),
-            "keys.public: a column holds values of one type",
+            "keys.public: must have values of a single type",
         ),
         (
             FREQUENCIES(**{**COUNT, "privacy_unit": KEYED, "keys": {"assume_public": True, "field": "km"}}),
@@ -83,11 +83,11 @@ def test_wrong_settings_are_refused_when_they_are_given(transform: Any, settings
         ),
         (
             QUANTILES(**LARGE, ask={"ranks": [1]}),
-            "domain.high: whole numbers in columns are below",
+            "domain.high: must be below 2**63",
         ),
-        (QUERY({"items": ["Oslo"]}), "input: expected rows of releases"),
-        (TIMELINE({"items": ["Oslo"]}, HORIZON), "input: expected rows of releases"),
-        (rows.WriteReleases("out/x"), "input: expected rows of releases"),
+        (QUERY({"items": ["Oslo"]}), "input: expected rows with a field named release"),
+        (TIMELINE({"items": ["Oslo"]}, HORIZON), "input: expected rows with a field named release"),
+        (rows.WriteReleases("out/x"), "input: expected rows with a field named release"),
     ],
     ids=range(9),
 )  # fmt: skip
@@ -107,10 +107,18 @@ def test_a_wrong_domain_and_rows_over_time_are_refused() -> None:
         listed_items=["Oslo"],
     )
     for private, query, words in (
-        (released["delay"], QUERY({"items": [1]}), "domain: is missing; the releases have one"),
-        (released["delay"], QUERY({"ranks": [1]}, {**DOMAINS["delay"], "high": 61}), "domain: the release was made"),
-        (released["city"], QUERY({"items": ["a"]}, DOMAINS["city"]), "domain: the release was made"),
-        (over_time, QUERY({"items": ["a"]}), "input: rows over time answer nothing one by one: take QueryTimeline"),
+        (released["delay"], QUERY({"items": [1]}), "domain: is required for these releases"),
+        (
+            released["delay"],
+            QUERY({"ranks": [1]}, {**DOMAINS["delay"], "high": 61}),
+            "domain: must be the domain of the release",
+        ),
+        (released["city"], QUERY({"items": ["a"]}, DOMAINS["city"]), "domain: must be the domain of the release"),
+        (
+            over_time,
+            QUERY({"items": ["a"]}),
+            "input: timeline rows cannot answer questions one by one. Use QueryTimeline",
+        ),
         (released["city"], TIMELINE({"items": ["a"]}, HORIZON), "input: expected rows over time"),
     ):
         with pytest.raises(Exception, match=words):

@@ -152,7 +152,7 @@ def test_other_languages_get_means_and_nulls(service: RowsExpansion) -> None:
     ("settings", "message"),
     [
         ({"ask": {"quantiles": [0.5]}}, "a release of statistics does not answer quantiles"),
-        ({"ask": {"variance": True}}, "ask.variance: needs the setting variance: true"),
+        ({"ask": {"variance": True}}, "ask.variance: requires the setting variance: true"),
         ({"variance": 0.1}, "variance: expected true or false, got 0.1"),
     ],
 )

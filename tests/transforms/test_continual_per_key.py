@@ -294,5 +294,5 @@ def test_more_rows_than_a_pipeline_can_make_are_refused() -> None:
 
 
 def test_a_row_is_not_asked_by_itself() -> None:
-    with pytest.raises(TypeError, match="a row over time answers nothing by itself: read all rows"):
+    with pytest.raises(TypeError, match=r"A timeline row cannot answer questions by itself. Read all rows"):
         key_and_release(("ann", ROW))

@@ -159,7 +159,7 @@ def test_rows_of_keys_come_back_with_their_keys(tmp_path: Path) -> None:
 def test_unbounded_releases_in_the_global_window_are_not_written(tmp_path: Path) -> None:
     """Beam's own sink would replace the files of one minute by those of the next."""
     pipeline = beam.Pipeline(runner=BUNDLE_BASED)
-    with pytest.raises(WindowingError, match="unbounded input in the global window is never released"):
+    with pytest.raises(WindowingError, match="Unbounded input in the global window never produces a release"):
         pipeline | Stream().add_elements([RELEASED]).advance_watermark_to_infinity() | WriteReleases(f"{tmp_path}/out")
 
 
@@ -205,7 +205,7 @@ def test_both_readers_give_the_same_in_the_order_of_names(tmp_path: Path) -> Non
 @pytest.mark.parametrize("element", ["Oslo", ("a", "Oslo"), ("a", "b", "c")])
 def test_elements_that_are_not_releases_are_refused_without_their_values(element: Any) -> None:
     with pytest.raises(
-        TypeError, match=r"must be what a private transform gives: .*, got (str|tuple); apply"
+        TypeError, match=r"must be outputs of a private transform: .*, got (str|tuple)\. Apply"
     ) as raised:
         _to_record(element)
     assert "Oslo" not in str(raised.value)
@@ -257,7 +257,7 @@ def test_other_names_are_those_of_files(name: str, tmp_path: Path) -> None:
 FIRST, SECOND = (release(CountSketch(SPEC), ReleaseTerms(PrivacySpec(rho=1.0))) for _ in range(2))
 PAGES = [window.TimestampedValue(page, second) for page, second in (("a", 1), ("b", 61), ("a", 62))]
 FIXED = window.FixedWindows(60)
-REPLACED = r"exists already, and other releases would replace it; give another file_path_prefix, or .*overwrite=True"
+REPLACED = r"already exists, and other releases would replace it. Use another file_path_prefix, or .*overwrite=True"
 
 
 @pytest.fixture(autouse=True)

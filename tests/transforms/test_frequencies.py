@@ -293,7 +293,7 @@ CHECKED = PrivateFrequencies(PAGES, PRIVACY, privacy_unit=Record(), item="page")
     ids=["dicts", "table", "frame"],
 )
 def test_sample_items_that_are_not_listed_are_warned_of_once(sample: Any) -> None:
-    message = r"item='page' is 'other' \(str\), which is not one of the ListedItems: such a record is dropped"
+    message = r"item='page' is 'other' \(str\), which is not in ListedItems. Such records are dropped"
     with pytest.warns(InputWarning, match=message) as caught:
         assert CHECKED.check(sample) is CHECKED
     assert len(caught) == 1

@@ -175,7 +175,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "search: a flat sketch": (lambda: search(SketchSpec()), f"{A_DOMAIN} SketchSpec"),
     "search: a horizon": (
         lambda: search(windows=HORIZON),
-        "windows must not be a horizon where the most frequent values are searched",
+        "windows must not be a horizon, because this release searches for frequent values",
     ),
     "groups: a tree": (lambda: groups(TreeSpec.for_search(DELAYS)), "domain must be a domain with method"),
     "groups: a sketch": (lambda: groups(SketchSpec()), "domain must be a Domain or a BytesDomain|domain must be"),
@@ -185,12 +185,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "groups: no limit of items": (
         lambda: groups(privacy_unit=person(RecordBounds(2))),
-        "max_keys must be given where items are counted one by one, as in RecordBounds",
+        "max_keys is required for thresholded counts: .*Example: RecordBounds",
     ),
     **{
         f"groups: signed {name}": (
             lambda privacy_unit=privacy_unit: groups(privacy_unit=privacy_unit),
-            "signed must not be set where items are counted",
+            "signed is not supported for thresholded counts",
         )
         for name, privacy_unit in {
             "records": Record(signed=True),
@@ -200,7 +200,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     },
     "groups: chosen keys": (
         lambda: groups(keys=KeySelection(1e-8), privacy_unit=person(RecordBounds(1))),
-        "keys must be PublicKeys or AssumePublicKeys where items are counted one by one",
+        "keys must be PublicKeys or AssumePublicKeys for thresholded counts",
     ),
     "groups: all of delta": (lambda: groups(privacy=PrivacySpec(rho=1, delta=1e-8)), "delta must be above 1e-08"),
     "groups: a name": (lambda: groups(method="groups"), "method must be a Thresholding, got str|method must be"),
@@ -320,13 +320,15 @@ def build_pairs(element_type: Any, transform: beam.PTransform, windows: Any = No
 @pytest.mark.parametrize("door", ["frequencies", "quantiles", "groups"])
 @pytest.mark.parametrize("element_type", [PAIR, tuple[Any, Any]], ids=str)
 def test_pairs_without_keys_and_item_are_refused(door: str, element_type: Any) -> None:
-    with pytest.raises(ValueError, match=r"keys must be given where .* pairs.* or give item, as in item=lambda pair"):
+    with pytest.raises(
+        ValueError, match=r"keys is required, because .* pairs.* item=lambda pair: pair\[1\] to count values"
+    ):
         build_pairs(element_type, DOORS[door]())
 
 
 @pytest.mark.parametrize("windows", [TimeRange(0, 60), Horizon(0, 60, 4)], ids=["range", "horizon"])
 def test_pairs_are_refused_in_declared_windows_too(windows: Any) -> None:
-    with pytest.raises(ValueError, match="keys must be given where elements are"):
+    with pytest.raises(ValueError, match="keys is required, because elements are"):
         build_pairs(PAIR, DOORS["frequencies"](windows=windows), windows if isinstance(windows, TimeRange) else None)
 
 

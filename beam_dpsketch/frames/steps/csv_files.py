@@ -32,7 +32,7 @@ _OTHER_FILES = {
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
     b"\x1f\x8b": "compressed by gzip",
-    b"PK\x03\x04": "a zip archive, as .xlsx is",
+    b"PK\x03\x04": "a zip archive, such as .xlsx",
     b"PAR1": "Parquet",
 }
 """First bytes of files in other formats."""
@@ -46,15 +46,17 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
     columns = columns_of(declared)
     for argument, field in columns.items():
         if field not in names:
-            words = f"is not in the first line of {path!a}, which must name the columns"
+            words = f"is not in the first line of {path!a}. The first line of a CSV file must contain column names"
             hint = _other_separator(names) or nearest(field, names, columns)
             raise ConfigError(path_of(argument), f"{field!r} {words}{hint}", "E810")
         if names.count(field) > 1:
-            raise ConfigError(path_of(argument), f"{field!r} is in the first line of {path!a} twice", "E810")
+            raise ConfigError(
+                path_of(argument), f"{field!r} is in the first line of {path!a} twice. Rename a column", "E810"
+            )
     listed = {argument: spec.items for argument, spec in declared.spec.fields.items() if spec.is_listed}
     for argument, values in {**listed, "keys.public": declared.public_keys or ("",)}.items():
         if {*map(type, values)} not in ({int}, {str}):
-            words = "CSV holds text or whole numbers: list values of one of these types, or use Parquet"
+            words = "CSV files contain text or whole numbers. List only text or only whole numbers, or use Parquet"
             raise ConfigError("keys.public" if argument == "keys.public" else "listed_items", words)
     return pa.schema([(field, TEXT) for field in dict.fromkeys(columns.values())])
 
@@ -62,7 +64,7 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
 def _other_separator(names: Sequence[str]) -> str:
     """Write a hint if a single name contains a separator of columns in other files."""
     found = [word for mark, word in _SEPARATORS.items() if len(names) == 1 and mark in names[0]]
-    return f"; it has no comma and a {found[0]}: write the file with commas between columns" if found else ""
+    return f". This line has no comma, but a {found[0]}. Write the file with commas between columns" if found else ""
 
 
 _ROWS = 128
@@ -100,29 +102,29 @@ class CsvFile:
         if self._ragged:
             share, ends = share_of(self._ragged, self._lines), "more or fewer fields than the first line"
             if self._ragged > MOST * self._lines and not self._drops:
-                words = "put fields that hold commas in quotes, or leave these lines out by --unreadable drop"
-                raise UsageError(f"{self._path}: {share} of the lines have {ends}; {words}. Nothing was spent.")
-            self._say(f"{self._path}: {share} of the lines have {ends}, and were left out")
+                words = "Write fields with commas in quotes, or drop these lines with --unreadable drop"
+                raise UsageError(f"{self._path}: {share} of the lines have {ends}. {words}. Nothing was spent.")
+            self._say(f"{self._path}: {share} of the lines have {ends}, and were dropped")
 
     def _open(self) -> Any:
         with open(self._path, "rb") as file:
             begins = file.read(4)
         for mark, kind in _OTHER_FILES.items():
             if begins.startswith(mark):
-                raise UsageError(f"{self._path}: is {kind}, and no CSV; write it as text in UTF-8")
+                raise UsageError(f"{self._path}: the file must be CSV, got {kind}. Write it as CSV text in UTF-8")
         return open(self._path, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
     def _rows(self, file: Any) -> Iterator[list[str]]:
         try:
             rows = filter(None, csv.reader(file, strict=True, skipinitialspace=True))
             if (header := next(rows, None)) is None:
-                raise UsageError(f"{self._path}: has no first line, which must name the columns")
+                raise UsageError(f"{self._path}: the first line is missing. It must contain column names")
             yield header
             yield from rows
         except csv.Error:  # the message may contain text of the file
             raise UsageError(
                 f"{self._path}: a field in quotes does not end with a quote, or a field is longer than "
-                f"{csv.field_size_limit():,} characters; records after it would be lost: write quotes within a field "
+                f"{csv.field_size_limit():,} characters. Later records cannot be read. Write quotes within a field "
                 "twice"
             ) from None
 

@@ -63,7 +63,7 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say
     endings = [os.path.splitext(path)[1].lower() for path in paths]
     for path, ending in zip(paths, endings, strict=True):
         if ending not in ENDINGS or ending != endings[0]:
-            raise UsageError(f"{path}: the files to release must all end with {' or all with '.join(ENDINGS)}")
+            raise UsageError(f"{path}: all files must end with {', or all with '.join(ENDINGS)}")
     if endings[0] == ENDINGS[0]:
         return Input(paths, _open_parquets(paths, declared, on_read))
     return Input(paths, _open_csvs(paths, declared, on_read, say))
@@ -78,13 +78,15 @@ def _open_parquets(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> 
         for field in schema:
             other, kind = known.get(field.name, (path, field.type))
             if len({_family(kind), _family(field.type)} - {""}) > 1:
-                words = f"is of type {field.type}, and of type {kind} in {other}; write them alike"
+                words = f"has type {field.type}, but type {kind} in {other}. Use the same type in all files"
                 raise UsageError(f"{path}: the column {field.name!r} {words}")
             known[field.name] = (path, field.type) if pa.types.is_null(kind) else (other, kind)
     for path, schema in zip(paths, schemas, strict=True):
         if missing := known.keys() - {field.name for field in schema}:
             name = min(missing)
-            raise UsageError(f"{path}: has no column {name!r}, which {known[name][0]} has; write them alike")
+            raise UsageError(
+                f"{path}: has no column {name!r}, unlike {known[name][0]}. Use the same columns in all files"
+            )
     first = pa.schema([(field.name, known[field.name][1]) for field in schemas[0]])
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -99,7 +101,7 @@ def _open_parquets(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> 
                     before = sum(sizes[:done]) + sizes[done] * read // rows
                     on_read(Position(before, sum(sizes), done + (read == rows), len(sizes)))
             except (pa.ArrowException, OSError):  # the message may contain bytes of the file
-                raise UsageError(f"{path}: a part of it cannot be read, or it is damaged") from None
+                raise UsageError(f"{path}: a part of the file cannot be read. The file may be damaged") from None
 
     return TableParts(files[0].schema_arrow.names, empty_table(first), batches())
 
@@ -138,7 +140,7 @@ def _open_parquet(path: str) -> Any:
     except (pa.ArrowException, OSError, ValueError) as error:  # the message may contain bytes of a file
         if isinstance(error, OSError) and error.errno:  # from the system, not from Arrow
             raise
-        words = "cannot be read as Parquet, or is damaged" if os.path.getsize(path) else "is empty"
+        words = "is not Parquet, or is damaged" if os.path.getsize(path) else "is empty"
         raise UsageError(f"{path}: {words}") from None
 
 
@@ -150,16 +152,18 @@ def _refuse_repeated(paths: list[str]) -> None:
         identity = (status.st_dev, status.st_ino)
         if identity in found:
             raise UsageError(
-                f"{path} and {found[identity]} are one file, whose records would count twice: give it once"
+                f"{path} and {found[identity]} are the same file, and its records would count twice. Pass it once"
             )
         found[identity] = path
 
 
 def _paths(name: str) -> list[str]:
     if "\0" in name:
-        raise UsageError("no file has a name with a zero byte")
+        raise UsageError("a file name must not contain a zero byte")
     found = [name] if os.path.exists(name) else sorted(glob.glob(name))
     if not found:
-        remote = "; only local files are read: take a pipeline, or Beam YAML" if "://" in name else ""
+        remote = (
+            ". Only local files are supported. Use a pipeline or Beam YAML for remote files" if "://" in name else ""
+        )
         raise UsageError(f"no file matches {name}{remote}")
     return found

@@ -70,7 +70,7 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
                 words = f"{_shown(name)} is not a column of the table{nearest(name, table.names, columns)}"
                 checks.refuse(ConfigError(path_of(argument), words, "E810"))
         if declared.csv is not None and table.spelling is None:
-            words = "is for CSV files, and this table is none: convert its text before, and leave this out"
+            words = "is supported only for CSV files. Remove it, and convert text columns before"
             checks.refuse(ConfigError("csv", words))
     tally = tally_of(declared, table)
     declared.reader.read_batch(table.empty, declared.sketch_input, tally)
@@ -83,7 +83,7 @@ def columns_of(declared: ReleaseSpec) -> dict[str, str]:
     given = declared.selectors.given
     columns = {argument: field for argument, field in given.items() if isinstance(field, str)}
     for argument in given.keys() - columns.keys():
-        raise ConfigError(path_of(argument), "must be the name of a column of the table, got a callable")
+        raise ConfigError(path_of(argument), "must be the name of a table column, got a callable")
     return columns if declared.time is None else {**columns, "time": declared.time.field}
 
 
@@ -96,8 +96,8 @@ def _refuse_windows(declared: ReleaseSpec) -> None:
         if value is not None:
             raise ConfigError(
                 path,
-                "a table is released as a whole, because nothing says when its rows were; say which column does, as "
-                "time: {field: day, every: 1d}, or --time day --every 1d in the shell, or leave this out",
+                "requires a time column. Set time: {field: day, every: 1d}, or --time day --every 1d in the shell. "
+                "To release the whole table, remove this setting",
                 "E811",
             )
 

@@ -66,7 +66,7 @@ def _select(table: Any, wanted: Collection[str]) -> Any:
             if (kind := str(table.schema[name])) in _NOT_IN_ARROW:
                 code = Door.POLARS.cast("objects" if kind == "Object" else "text", name)
                 words = (
-                    f"is of type {kind}, which Polars does not hand over by its values; make text of it, as with {code}"
+                    f"has type {kind}, which Polars does not export by value. Convert it to text, such as with {code}"
                 )
                 checks.refuse(ArgumentTypeError(repr(name), words, "E608"))
     return table.select(found)
@@ -86,10 +86,10 @@ def _to_reader(table: Any) -> pa.RecordBatchReader:
     if isinstance(table, pa.Table):
         return table.to_reader()
     if kind.__name__ == "LazyFrame":
-        raise ArgumentTypeError("table", "must hold its rows, got a LazyFrame: call lazy.collect() first", "E613")
+        raise ArgumentTypeError("table", "must contain its rows, got a LazyFrame. Call lazy.collect() first", "E613")
     if isinstance(table, (list, dict, tuple, str, bytes)):
         raise ArgumentTypeError(
-            "table", f"must be {_FORMS}, got {kind.__name__}; make it one: pyarrow.table(columns)", "E613"
+            "table", f"must be {_FORMS}, got {kind.__name__}. Convert it with pyarrow.table(columns)", "E613"
         )
     try:
         if hasattr(table, "__arrow_c_stream__"):
@@ -105,7 +105,7 @@ def _to_reader(table: Any) -> pa.RecordBatchReader:
             "E613",
         ) from None
     raise ArgumentTypeError(
-        "table", f"must be {_FORMS}, got {kind.__name__}; make it one: pyarrow.table(columns)", "E613"
+        "table", f"must be {_FORMS}, got {kind.__name__}. Convert it with pyarrow.table(columns)", "E613"
     )
 
 
@@ -118,8 +118,8 @@ def _read_parts(reader: pa.RecordBatchReader, places: list[int], types: pa.Schem
         except pa.ArrowException as error:
             raise ArgumentError(
                 "",
-                f"table: a part of it cannot be read ({type(error).__name__}); what Arrow says may hold values of "
-                "records, so it is not shown here: read the table alone to see it",
+                f"table: a part cannot be read ({type(error).__name__}). The message of Arrow is not shown, because it "
+                "may contain data. Read the table alone to see it",
                 "E613",
             ) from None
         wanted = pa.RecordBatch.from_arrays([batch.column(place) for place in places], schema=types)

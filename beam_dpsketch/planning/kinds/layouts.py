@@ -258,7 +258,7 @@ def _usual(counted: Any, terms: ReleaseTerms, *, search: bool) -> Any:
     """Select the default layout for a domain, or keep a spec. Reject anything else."""
     if not hasattr(counted, "domain") or (counted.domain is counted and not counted.is_ordered):
         known = "a SketchSpec, ListedItems, FactorizationSpec, TreeSpec or a Domain"
-        words = f"must be {known}; a ReleaseSpec of ThresholdedCounts plans text; got {type(counted).__name__}"
+        words = f"must be {known}, got {type(counted).__name__}. For text, plan a ReleaseSpec of ThresholdedCounts"
         raise ArgumentTypeError("spec", words, "E503")
     if counted.domain is not counted:
         return counted

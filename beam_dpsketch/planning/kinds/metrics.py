@@ -78,7 +78,7 @@ class Metrics(Count):
 
     def selected(self, item: Selector) -> Items:
         if item is not None:
-            raise ArgumentError("item", "must be left out with metrics: give each Metric an item of its own", "E513")
+            raise ArgumentError("item", "must be left out with metrics. Set the item of each Metric", "E513")
         return tuple((argument_of(name), each.item) for name, each in self.metrics.items())
 
     def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
@@ -89,7 +89,7 @@ class Metrics(Count):
         return {part.name: items._replace(keys=keys[has], weights=items.weights[has]) for part, keys, has in found}
 
     def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
-        refuse_item_limit(privacy_unit, "metrics: an item would be all their fields together")
+        refuse_item_limit(privacy_unit, "metrics. An item would be all fields together")
         for metric in self.metrics.values():
             metric.count.check(keys, privacy_unit, windows)
 

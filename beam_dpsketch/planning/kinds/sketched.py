@@ -58,8 +58,8 @@ class AnySketch(Count):
         if over_time and self.spec.has_factor:
             raise ArgumentError(
                 "domain",
-                "must be a domain, or what TreeSpec.for_memory makes, where windows are a Horizon: rows over time of a "
-                "square-root factor would count each record 2**42 times, and 64 bits have no room for that",
+                "must not have a square-root factorization with a Horizon: timeline rows would count each record 2**42 "
+                "times, which 64-bit counters cannot represent. Use a domain or $tree",
                 "E432",
             )
         return self
@@ -236,14 +236,16 @@ def search_over_time() -> ArgumentError:
     """Build the error for a search over a horizon."""
     return ArgumentError(
         "windows",
-        "must not be a horizon where the most frequent values are searched: release $frequencies over time, and ask "
-        "top_k with candidates",
+        "must not be a horizon, because this release searches for frequent values. Release $frequencies over time, "
+        "and ask top_k with candidates",
         "E426",
     )
 
 
 def _search_spec(domain: Searchable) -> TreeSpec:
     if isinstance(domain, BytesDomain):
-        words = f"must be a Domain or a TreeSpec, got {type(domain).__name__}: ThresholdedCounts finds text and bytes"
+        words = (
+            f"must be a Domain or a TreeSpec, got {type(domain).__name__}. For text and bytes, use ThresholdedCounts"
+        )
         raise ArgumentTypeError("domain", words, "E315")
     return domain if isinstance(domain, TreeSpec) else search_layout(domain)

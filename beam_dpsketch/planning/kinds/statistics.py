@@ -64,8 +64,8 @@ class Statistics(Count):
                 raise
             raise ArgumentError(
                 "domain",
-                "has too many steps for this much noise: counters would wrap around. Take a coarser one, as a "
-                "FloatDomain with a larger step, lower the bounds, or spend more",
+                "has too many steps for this noise: counters would overflow. Use a FloatDomain with a larger step, "
+                "smaller bounds, or a larger rho or epsilon",
                 "E108",
             ) from None
 
@@ -100,7 +100,7 @@ class Statistics(Count):
 
     def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
         super().check(keys, privacy_unit, windows)
-        refuse_item_limit(privacy_unit, "statistics: each value would be an item of its own")
+        refuse_item_limit(privacy_unit, "statistics. Each value would be a separate item")
 
 
 def _title(spec: StatisticsSpec, keys: int | None) -> str:
@@ -118,8 +118,8 @@ def _full(calibrated: Calibration, n: int | None) -> Iterator[str]:
     """Warn if counters have no room for a mean over n records."""
     if n is not None and n >= (room := _room(calibrated)):
         yield (
-            f"means and variances need fewer than {room:,.0f} records, because counters have no room for more; "
-            "use a FloatDomain with a larger step"
+            f"Means and variances are released only for fewer than {room:,.0f} records, because larger sums do "
+            "not fit into the counters. Use a FloatDomain with a larger step"
         )
 
 

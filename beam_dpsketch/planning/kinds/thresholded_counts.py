@@ -81,8 +81,8 @@ class Thresholding:
         if privacy.pure is None or privacy.is_part:
             raise ArgumentError(
                 "method",
-                "must have a delta where rho or a part of a budget pays and items are counted one by one, as text and "
-                "bytes are, because the choice of items costs it: give $groups_of_delta",
+                "must have a delta for item selection, because rho or a budget share pays for thresholded counts. Use "
+                "$groups_of_delta",
                 "E316",
             )
         return ThresholdRule(delta=Fraction(repr(privacy.reported_delta)) / 2, max_items=max_items)
@@ -113,8 +113,8 @@ class ThresholdedCounts(Count):
         if isinstance(self.domain, TreeSpec):
             raise ArgumentTypeError(
                 "domain",
-                f"must be a domain with $method_Thresholding, which needs no tree: {self.domain.domain}; got "
-                f"{type(self.domain).__name__}",
+                f"must be a domain with $method_Thresholding, got {type(self.domain).__name__}. Use "
+                f"{self.domain.domain}",
                 "E315",
             )
         _validate.instance(Domain, BytesDomain, domain=self.domain)
@@ -158,24 +158,22 @@ class ThresholdedCounts(Count):
         if keys is not None and keys.chosen_by_data:
             raise ArgumentError(
                 "keys",
-                "must be $PublicKeys or $AssumePublicKeys where items are counted one by one, as text and bytes are: "
-                "pairs of key and item are chosen by their counts, and with $AssumePublicKeys a key shows only if one "
-                "of its items is released",
+                "must be $PublicKeys or $AssumePublicKeys for thresholded counts, which select (key, item) pairs by "
+                "count. With $AssumePublicKeys, only keys with a released item appear",
                 "E314",
             )
         if bounds.max_keys is None and not bounds.has_norm and not isinstance(privacy_unit, Record):
             raise ArgumentError(
                 "max_keys",
-                "must be given where items are counted one by one, as in $records_of_2_keys: for how many items one "
-                "unit counts",
+                "is required for thresholded counts: the number of items that each privacy id can support. Example: "
+                "$records_of_2_keys",
                 "E305",
             )
         if bounds.signed:
             raise ArgumentError(
                 "signed",
-                "must not be set where items are counted one by one, as text and bytes are: a deletion could hide that "
-                "an item is of one person alone; release $frequencies, which count deletions, and ask top_k with "
-                "candidates",
+                "is not supported for thresholded counts: a deletion could hide that an item belongs to one person. "
+                "Release $frequencies, which count deletions, and ask top_k with candidates",
                 "E307",
             )
 

@@ -85,9 +85,9 @@ def bound_over_windows(
         if idempotent_noise is not None:
             raise WindowingError(
                 "",
-                "with_idempotent_noise with max_windows or a Horizon needs bounded input: on a stream the first "
-                "windows of an id count, and a replay may see them in another order. $RecordBounds without max_windows "
-                "can be replayed, but protect each id within each window alone, and not over its windows",
+                "with_idempotent_noise does not support max_windows or a Horizon on a stream: a replay may keep other "
+                "windows of a privacy id. Use bounded input. $RecordBounds without max_windows works on a stream, but "
+                "protects each privacy id only within one window",
                 "E422",
             )
         elements = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, periods)

@@ -58,12 +58,12 @@ class IdempotentNoise:
 
     def __post_init__(self) -> None:
         if not isinstance(self.release_id, str) or not 0 < len(self.release_id) <= MAX_RELEASE_ID:
-            raise ArgumentError("release_id", f"must be a text of 1 to {MAX_RELEASE_ID} characters", "E123")
+            raise ArgumentError("release_id", f"must be text with 1 to {MAX_RELEASE_ID} characters", "E123")
         if not isinstance(self.secret, Secret):
             raise ArgumentTypeError(
                 "secret",
-                "must say where workers find the secret: EnvironmentSecret, FileSecret or another Beam Secret; "
-                f"got {type(self.secret).__name__}, which would put it into the pipeline",
+                "must be EnvironmentSecret, FileSecret or another Beam Secret, which workers read, got "
+                f"{type(self.secret).__name__}. The secret itself must not be part of the pipeline",
                 "E122",
             )
 
@@ -136,9 +136,9 @@ class Replayable(beam.PTransform):
         if noise and _NAMED.setdefault(elements.pipeline, {}).setdefault(noise.release_id, path) != path:
             raise ArgumentError(
                 "",
-                f"release_id={noise.release_id!r} names another transform of this pipeline already: equal "
-                "releases under one id would show that two inputs are equal; give each transform, and each "
-                "input, an id of its own",
+                f"release_id={noise.release_id!r} is already used by another transform of this pipeline. Equal "
+                "releases with a common id would reveal that two inputs are equal. Use a separate id for each "
+                "transform and each input",
                 "E123",
             )
 
@@ -166,14 +166,14 @@ class EnvironmentSecret(Secret):
         super().__init__()
         if not isinstance(variable, str):
             raise ArgumentTypeError(
-                "variable", f"must be the name of an environment variable, got {type(variable).__name__}", "E121"
+                "variable", f"must be an environment variable name, got {type(variable).__name__}", "E121"
             )
         is_words = _WORDS.fullmatch(variable) and variable not in os.environ.values()
         if not _NAME.fullmatch(variable) or (_is_long(variable) and not is_words):
             raise ArgumentError(
                 "variable",
-                "must be the name of an environment variable, such as DPSKETCH_SECRET; it cannot be what is in "
-                "one, which would put the secret into the pipeline",
+                "must be the name of an environment variable, such as DPSKETCH_SECRET. It must not be the secret "
+                "itself, which would become part of the pipeline",
                 "E121",
             )
         self._variable = variable
@@ -184,7 +184,7 @@ class EnvironmentSecret(Secret):
         if value is None:
             name = "of the secret" if _is_long(self._variable) else repr(self._variable)
             raise LookupError(
-                f"the environment variable {name} is not set on this worker; set it on every worker, to the same secret"
+                f"The environment variable {name} is not set on this worker. Set it on every worker, to the same secret"
             )
         return value
 
@@ -206,7 +206,7 @@ class FileSecret(Secret):
             content = pathlib.Path(self._path).read_bytes()
         except OSError as error:
             raise LookupError(
-                f"the file of the secret cannot be read on this worker ({type(error).__name__}); put it on every worker"
+                f"The secret file cannot be read on this worker ({type(error).__name__}). Put it on every worker"
             ) from None
         return content.rstrip(b"\r\n")
 

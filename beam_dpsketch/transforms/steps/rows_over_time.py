@@ -230,10 +230,13 @@ class RowsInOrder(beam.DoFn):
         expected, _ = place.read() or (0, 0)
         if expected < self._settings.mechanism.windows:
             raise RuntimeError(
-                f"window {expected} of the horizon never came, so no row after it could be released; the runner lost it"
+                f"Window {expected} of the horizon never arrived, and no later row can be released. The runner lost "
+                "the window"
             )
 
 
 def _check_new(is_known: bool) -> None:
     if is_known:
-        raise RuntimeError("a window of the horizon came twice; the runner fired it again, so nothing more is released")
+        raise RuntimeError(
+            "A window of the horizon arrived twice, and no more rows are released. The runner fired the window again"
+        )

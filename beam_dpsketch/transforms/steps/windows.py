@@ -27,7 +27,7 @@ from beam_dpsketch.exact.domains.timestamps import MILLISECOND
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.noise.run import Place
 
-_FINER = "for early answers, use finer windows, each with its own release"
+_FINER = "For early answers, use finer windows, each with its own release"
 
 
 def check_windowing(elements: beam.PCollection) -> Windowing:
@@ -36,14 +36,15 @@ def check_windowing(elements: beam.PCollection) -> Windowing:
     if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
         raise WindowingError(
             "timestamp_combiner",
-            "must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when the "
-            "first or the last record was made; remove it from WindowInto",
+            "must be OUTPUT_AT_EOW. Other combiners would publish the time of the first or last record as the time "
+            "of the release. Remove it from WindowInto",
             "E401",
         )
     if is_global(elements) and not elements.is_bounded:
         raise WindowingError(
             "",
-            "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before",
+            "Unbounded input in the global window never produces a release. Add WindowInto(FixedWindows(...)) before "
+            "this transform",
             "E402",
         )
     return describe_windowing(elements.windowing.windowfn, is_bounded=elements.is_bounded)
@@ -54,8 +55,8 @@ def check_no_windowing(elements: beam.PCollection) -> Windowing:
     if not is_global(elements):
         raise WindowingError(
             "",
-            f"{type(elements.windowing.windowfn).__name__} before continual release, which makes the windows "
-            "of its horizon itself; remove the WindowInto",
+            f"{type(elements.windowing.windowfn).__name__} before a continual release is not supported. The horizon "
+            "defines the windows. Remove the WindowInto",
             "E403",
         )
     _check_fires_once(elements)
@@ -69,21 +70,21 @@ def _check_fires_once(elements: beam.PCollection) -> None:
     if "streaming_mode_at_least_once" in services:
         raise WindowingError(
             "",
-            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it",
+            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly. Remove it",
             "E404",
         )
     if not fires_once(trigger := windowing.triggerfn):
         raise WindowingError(
             "",
-            f"trigger={type(trigger).__name__} with early, late or repeated firings would release a window "
-            f"more than once; remove it from WindowInto ({_FINER})",
+            f"trigger={type(trigger).__name__} may fire a window early or several times, and each firing would be a "
+            f"new release. Remove it from WindowInto. {_FINER}",
             "E405",
         )
     if windowing.allowed_lateness != 0:
         raise WindowingError(
             "allowed_lateness",
-            "must be 0, because late data would release a window again; remove it from WindowInto (data "
-            "later than the watermark are then dropped)",
+            "must be 0: late data would release the window again. Remove it from WindowInto. Records that arrive after "
+            "the watermark has passed their window are then dropped",
             "E406",
         )
 
@@ -105,7 +106,8 @@ def fires_again_late(pane: Any) -> bool:
     if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
         raise WindowingError(
             "",
-            "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it",
+            "A window fired more than once. Remove trigger and allowed_lateness from the WindowInto before this "
+            "transform",
             "E407",
         )
     return False
@@ -116,7 +118,7 @@ def check_timestamps(interval: Any) -> None:
     if not isinstance(interval, window.GlobalWindow) and interval.start <= MIN_TIMESTAMP < interval.end:
         raise WindowingError(
             "",
-            "elements have no timestamps (MIN_TIMESTAMP), so WindowInto puts all of them into the earliest window; add "
+            "Elements have no timestamps (MIN_TIMESTAMP). Add "
             "beam.Map(lambda element: beam.window.TimestampedValue(element, seconds)) before WindowInto",
             "E408",
         )
@@ -141,7 +143,7 @@ def is_global(elements: beam.PCollection) -> bool:
 def _windowing_of(elements: beam.PCollection) -> Any:
     """Get the windowing of elements. Raise for a pipeline, which has none."""
     if not isinstance(elements, beam.PCollection):
-        raise ArgumentError("input", "must be a collection: apply the transform to one, and not to a pipeline", "E813")
+        raise ArgumentError("input", f"must be a PCollection, got {type(elements).__name__}", "E813")
     return elements.windowing
 
 
@@ -158,21 +160,21 @@ def describe_windowing(windowfn: Any, *, is_bounded: bool = True) -> Windowing:
         if any(micros % MILLISECOND for micros in (size, offset, step)):
             raise WindowingError(
                 "",
-                "SlidingWindows must be of whole milliseconds, which is all that Beam keeps of times, so that no "
-                "two become one",
+                "SlidingWindows must have a size, period and offset in whole milliseconds. Beam stores times in "
+                "milliseconds and could merge two windows",
                 "E410",
             )
         return Windowing(name, size, offset, step, is_bounded)
     if type(windowfn) is window.Sessions:
         raise WindowingError(
             "",
-            "WindowInto(Sessions(...)) publishes when a person was active; use FixedWindows or SlidingWindows",
+            "WindowInto(Sessions(...)) would publish when a person was active. Use FixedWindows or SlidingWindows",
             "E409",
         )
     raise WindowingError(
         "",
-        f"the window function {name} is unknown, so the windows of an element cannot be counted; use "
-        "GlobalWindows, FixedWindows or SlidingWindows",
+        f"The window function {name} is not supported, because it may put an element into any number of windows. "
+        "Use GlobalWindows, FixedWindows or SlidingWindows",
         "E423",
     )
 
@@ -184,8 +186,7 @@ def _check_upstream_flattens(elements: beam.PCollection) -> None:
         if any(windowing != joined[0] for windowing in joined):
             raise WindowingError(
                 "",
-                "Flatten joins collections with different windowings before this transform; put one WindowInto "
-                "after it",
+                "Flatten before this transform joins collections with different windows. Add a WindowInto after it",
                 "E411",
             )
 
@@ -204,11 +205,7 @@ def steps_before(elements: beam.PCollection, *stops: type[beam.PTransform]) -> I
 def plan_of(elements: beam.PCollection, declared: ReleaseSpec) -> WindowPlan:
     """Plan the released windows and their terms. Raise for windows in which privacy would not be guaranteed."""
     if declared.time is not None:
-        raise ArgumentError(
-            "time",
-            "is of tables alone: leave it out, because windows of a pipeline are those of its WindowInto",
-            "E429",
-        )
+        raise ArgumentError("time", "is supported only for tables. Remove it, and use WindowInto in pipelines", "E429")
     check = check_windowing if declared.horizon is None else check_no_windowing
     return plan_windows(declared, check(elements))
 

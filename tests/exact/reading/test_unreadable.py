@@ -177,7 +177,7 @@ WINDOWED: dict[str, Callable[[], beam.PTransform]] = {
 @pytest.mark.pipeline
 @pytest.mark.parametrize("name", WINDOWED)
 def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
-    with pytest.raises(Exception, match=r"elements have no timestamps \(MIN_TIMESTAMP\).*TimestampedValue") as caught:
+    with pytest.raises(Exception, match=r"Elements have no timestamps \(MIN_TIMESTAMP\).*TimestampedValue") as caught:
         seen_by_sink(
             lambda pipeline: (
                 pipeline | beam.Create(ROWS[:3]) | beam.WindowInto(window.FixedWindows(60)) | WINDOWED[name]()
@@ -192,5 +192,5 @@ def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
 def test_continual_release_refuses_elements_without_timestamps(unit: Any) -> None:
     over_time = unit if unit is RECORD else dataclasses.replace(unit, max_windows=2)
     transform = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), item="city", privacy_unit=over_time)
-    with pytest.raises(Exception, match="elements have no timestamps"):
+    with pytest.raises(Exception, match="Elements have no timestamps"):
         seen_by_sink(lambda pipeline: pipeline | beam.Create(ROWS[:3]) | transform)

@@ -72,7 +72,7 @@ def test_a_plan_says_from_how_many_records_on_nothing_may_be_told(case: str) -> 
     numbers = [1 << bits for bits in range(24, 46)]
     plans = {number: spec.plan(number) for number in numbers}
     told = [number for number in numbers if released(spec, number).mean().estimate is not None]
-    warned = [number for number, plan in plans.items() if any("no room" in each for each in plan.warnings)]
+    warned = [number for number, plan in plans.items() if any("do not fit" in each for each in plan.warnings)]
     first = min(warned, default=1 << 60)
     surely = [number for number in numbers if number != 2 * first and number < first << 10]
     assert [number for number in surely if number in told] == [number for number in surely if number < 2 * first]

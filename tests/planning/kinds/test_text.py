@@ -53,7 +53,7 @@ SETTINGS: dict[str, Any] = {
 ARGUMENTS: dict[str, Any] = {"privacy": PROMISE, "privacy_unit": PrivacyId("user", NormBound(4)), "item": "word"}
 TABLE = pa.table({"user": range(3000), "word": ["to"] * 2000 + ["tea"] * 999 + ["secret"]})
 HORIZON = {"start": "2024-01-01", "window_size": "1d", "windows": 3}
-NO_DELTA = "method{} must have a delta where rho or a part of a budget pays .* give {}"
+NO_DELTA = "method{} must have a delta for item selection, because rho or a budget share pays .* Use {}"
 
 
 def split() -> PrivacySpec:
@@ -83,26 +83,26 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], str, str]
     "chosen keys": (
         lambda: {"keys": KeySelection(1e-8, "k")},
         {"keys": {"select": {"delta": 1e-8}, "field": "k"}},
-        "keys must be PublicKeys or AssumePublicKeys .*with AssumePublicKeys a key shows only if",
-        "keys: must be keys.public or keys.assume_public: true .*a key shows only if",
+        "keys must be PublicKeys or AssumePublicKeys .*With AssumePublicKeys, only keys with a released item",
+        "keys: must be keys.public or keys.assume_public: true .*, only keys with a released item",
     ),
     "deletions": (
         lambda: {"privacy_unit": PrivacyId("user", NormBound(4, signed=True))},
         {"privacy_unit": {"privacy_id": "user", "norm": {"max_norm": 4, "signed": True}}},
-        "signed must not be set .*release PrivateFrequencies, which count deletions, and ask top_k with candidates",
-        "privacy_unit.norm.signed: must not be set .*release kind: frequencies, which count deletions",
+        "signed is not supported .*Release PrivateFrequencies, which count deletions, and ask top_k with candidates",
+        "privacy_unit.norm.signed: is not supported for .*Release kind: frequencies, which count deletions",
     ),
     "rows over time": (
         lambda: {"windows": Horizon(0, 86_400, 3)},
         {"horizon": HORIZON},
-        "windows must not be a horizon .*release PrivateFrequencies over time, and ask top_k with candidates",
-        "horizon: must not be a horizon .*release kind: frequencies over time, and ask top_k with candidates",
+        "windows must not be a horizon, .*Release PrivateFrequencies over time, and ask top_k with candidates",
+        "horizon: must not be a horizon, .*Release kind: frequencies over time, and ask top_k with candidates",
     ),
     "records of any number of items": (
         lambda: {"privacy_unit": PrivacyId("user", RecordBounds(2))},
         {"privacy_unit": {"privacy_id": "user", "records": {"max_records": 2}}},
-        r"max_keys must be given .*as in RecordBounds\(5, max_keys=2\)",
-        "privacy_unit.records.max_keys: must be given .*as in records: {max_records: 5, max_keys: 2}",
+        r"max_keys is required for thresholded counts: .*Example: RecordBounds\(5, max_keys=2\)",
+        "privacy_unit.records.max_keys: is required for thresholded .*Example: records: {max_records: 5, max_keys: 2}",
     ),
 }
 DOORS = ("transform", "frame", "settings", "rows", "command")
@@ -144,10 +144,7 @@ OPTIONS = ["--kind", "top_k", "--k", "3", "--item", "word", "--privacy-id", "use
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (
-            "--rho 1",
-            r"give method: \{threshold: \{delta: 1.0e-8\}\} in a file of --config, or --epsilon and --delta in",
-        ),
+        ("--rho 1", r"Use method: \{threshold: \{delta: 1.0e-8\}\} in a file of --config, or --epsilon and --delta in"),
         ("--epsilon 2", "--delta must be given next to epsilon .*as in --epsilon 1 --delta 1e-6"),
         ("--epsilon 2 --delta 1e-6 --key k --select-keys 1e-8 --max-keys 9", "--public-keys or --assume-public-keys"),
         ("--epsilon 2 --delta 1e-6 --max-records 2", "--max-norm"),
@@ -218,7 +215,7 @@ def test_numbers_are_searched_unless_groups_are_asked_for() -> None:
 METRIC = {"name": "words", "kind": "top_k", "item": "word", "k": 3, "domain": SETTINGS["domain"]}
 OF_METRICS = {"kind": "metrics", "metrics": [METRIC], "privacy": {"rho": 1}, "privacy_unit": "record"}
 ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
-    "a search of text": (lambda: TopKSearch(TEXT, 3), "ThresholdedCounts finds text and bytes"),  # type: ignore[arg-type]
+    "a search of text": (lambda: TopKSearch(TEXT, 3), "For text and bytes, use ThresholdedCounts"),  # type: ignore[arg-type]
     "a metric": (
         lambda: Metrics({"m": Metric(ThresholdedCounts(TEXT, 3))}),
         "one by one, .*: release PrivateTopK alone",
@@ -233,7 +230,7 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a plan of text": (
         lambda: plan(TEXT, ReleaseTerms(PrivacySpec(rho=1))),  # type: ignore[arg-type]
-        "a ReleaseSpec of ThresholdedCounts plans text",
+        "For text, plan a ReleaseSpec of ThresholdedCounts",
     ),
 }
 

@@ -256,7 +256,9 @@ def stamped(city: str, number: int) -> window.TimestampedValue:
 @pytest.mark.slow
 def test_a_release_id_names_one_transform_of_a_pipeline() -> None:
     """Equal releases under one id would show that two inputs are equal."""
-    again = pytest.raises(ValueError, match="release_id='visits of one day' names another transform of this pipeline")
+    again = pytest.raises(
+        ValueError, match="release_id='visits of one day' is already used by another transform of this pipeline"
+    )
     for options in ([], ["--auto_unique_labels"]):
         pipeline = beam.Pipeline(FN_API, options=PipelineOptions(options))
         first, second = (pipeline | f"Create{number}" >> beam.Create(ELEMENTS) for number in range(2))
@@ -439,14 +441,14 @@ def test_what_cannot_name_a_variable_is_refused(variable: str) -> None:
 def test_a_name_as_long_as_a_secret_is_never_repeated() -> None:
     name = "A_LONG_NAME_OF_A_VARIABLE_THAT_IS_SET_ON_WORKERS_ONLY"
     secret = EnvironmentSecret(name)
-    with pytest.raises(LookupError, match="the environment variable of the secret is not set") as caught:
+    with pytest.raises(LookupError, match="The environment variable of the secret is not set") as caught:
         secret.get_secret_bytes()
     assert name not in str(caught.value) + repr(secret)
 
 
 @pytest.mark.parametrize("release_id", ["", "x" * 1025, None, 5])
 def test_a_release_id_is_a_text(release_id: Any) -> None:
-    with pytest.raises(ValueError, match="release_id must be a text"):
+    with pytest.raises(ValueError, match="release_id must be text"):
         TRANSFORMS["frequencies"].with_idempotent_noise(release_id=release_id, secret=FROM_ENVIRONMENT)
 
 

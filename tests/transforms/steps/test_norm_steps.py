@@ -347,7 +347,7 @@ def test_the_secret_the_release_and_all_settings_decide_the_noise(monkeypatch: p
     "pane", [PaneInfo(False, False, PaneInfoTiming.ON_TIME, 1, 1), PaneInfo(True, False, PaneInfoTiming.EARLY, 0, -1)]
 )
 def test_a_window_that_fires_again_is_refused(pane: PaneInfo) -> None:
-    with pytest.raises(WindowingError, match="a window fired more than once"):
+    with pytest.raises(WindowingError, match="A window fired more than once"):
         list(CountLengths(NormRule(AUTO.bound(1), LISTED)).process((b"s", []), pane))
 
 

@@ -118,7 +118,7 @@ def test_a_window_that_comes_twice_raises(order: tuple[int, ...], again: int) ->
     driven = Driven(Horizon(0, SIZE, 5))
     for window in order:
         driven.arrive(window)
-    with pytest.raises(RuntimeError, match="a window of the horizon came twice"):
+    with pytest.raises(RuntimeError, match="A window of the horizon arrived twice"):
         driven.arrive(again)
 
 

@@ -110,9 +110,9 @@ class ReadsElements(Replayable):
         questions = open_questions(reader, sketch_input, elements.element_type, source_columns(elements))
         if questions and not self._is_checked:
             warnings.warn(
-                f"{self.default_label()} cannot check {'; '.join(questions)}: the types of its elements do not tell. A "
-                "record without a usable value is dropped in silence. Call .check(sample) with some public or made-up "
-                "elements, or declare types: a beam.Row or named tuple with with_output_types",
+                f"{self.default_label()} cannot check {'; '.join(questions)}: element types are unknown or too "
+                "general. Unusable records are dropped silently. Call .check(sample) with public or made-up elements, "
+                "or declare types with with_output_types, such as a beam.Row or a named tuple",
                 InputWarning,
                 stacklevel=levels_to_caller(),
             )
@@ -133,11 +133,11 @@ class _Check:
             sample = [sample]
         if isinstance(sample, (str, bytes, dict)):
             raise ArgumentTypeError(
-                "sample", f"must be a list of elements, or one batch, got one {type(sample).__name__}", "E611"
+                "sample", f"must be a list of elements or a single batch, got {type(sample).__name__}", "E611"
             )
         sizes = [self._element(element, f"element {place} of the sample") for place, element in enumerate(sample)]
         if not sum(sizes):
-            raise ArgumentError("sample", "must hold at least one record", "E611")
+            raise ArgumentError("sample", "must contain at least one record", "E611")
 
     def _element(self, element: Any, place: str) -> int:
         if isinstance(element, TimestampedValue):
@@ -155,8 +155,8 @@ class _Check:
             edges = windows.start_micros, time.micros, windows.end_micros
             start, time, end = (micros // 1_000_000 for micros in edges)
             words = (
-                f"{place} has a time of {time} seconds since 1970, outside of the declared windows, {start} to {end}: "
-                "such a record is dropped; times of Beam are in seconds, so divide milliseconds by 1000"
+                f"{place} has a time of {time} seconds since 1970, outside the declared windows, {start} to {end}. "
+                "Such records are dropped. Beam counts times in seconds: divide milliseconds by 1000"
             )
             raise ArgumentError("", words, "E612")
 
@@ -170,8 +170,8 @@ class _Check:
         if columns.keys is not None and columns.keys[0] is MISSING_KEY:
             raise ArgumentError(
                 "",
-                f"{place} is no (key, value) pair, so keys must name a field, as in $selection_of_pages; it is "
-                f"{_shown(element)}",
+                f"{place} is not a (key, value) pair, got {_shown(element)}. Name the key field, such as "
+                "$selection_of_pages",
                 "E612",
             )
         return columns
@@ -190,7 +190,7 @@ class _Check:
             if counts:
                 self._warn_if_clamped(argument, value, f"{where}: {words}")
             elif argument in self._fields and self._fields[argument].is_listed and _is_countable(values, number):
-                problem = "which is not one of the ListedItems: such a record is dropped"
+                problem = "which is not in ListedItems. Such records are dropped"
                 self._warn_once("unlisted", f"{where}: {words} is {_shown(value)}, {problem}")
             else:
                 if value is None and not is_batch:
@@ -200,24 +200,24 @@ class _Check:
 
     def _problem(self, argument: str, value: Any) -> str:
         if value is None:
-            return "is None: such a record is dropped"
+            return "is None. Such records are dropped"
         if argument == "key" and all_valid(encode_all([value])).all():
-            return f"is {_shown(value)}, which is not one of the PublicKeys"
+            return f"is {_shown(value)}, which is not in PublicKeys"
         readable = self._readables[argument]
-        return f"is {_shown(value)}, but {what_counts(argument, readable)}; {remedy(type(value), readable)}"
+        return f"is {_shown(value)}, but {what_counts(argument, readable)}. {remedy(type(value), readable)}"
 
     def _warn_if_clamped(self, argument: str, value: Any, words: str) -> None:
         bounds = self._sketch_input.bounds
         if argument == "weight":
             inside = bounds.min_weight <= value <= bounds.max_weight
-            limits = f"the weights {bounds.min_weight} to {bounds.max_weight} of its bounds"
-            limits += ", which are not signed" if value < 0 else ""
+            limits = f"the allowed weights, {bounds.min_weight} to {bounds.max_weight}"
+            limits += " (weights are not signed)" if value < 0 else ""
         else:
             domain = self._readables[argument].domain
             inside = domain is None or domain.is_inside(value)
             limits = str(domain)
         if not inside:
-            self._warn_once(argument, f"{words} is {_shown(value)}, outside {limits}: it is clamped to them")
+            self._warn_once(argument, f"{words} is {_shown(value)}, outside {limits}. It is clamped")
 
     def _warn_once(self, what: str, message: str) -> None:
         if what not in self._warned:
@@ -246,7 +246,7 @@ def _check_selected(words: str, selector: Selector, value: Any, place: str) -> N
     elif selector is not None and not (selector in value if isinstance(value, dict) else hasattr(value, selector)):
         fields = value if isinstance(value, dict) else getattr(value, "_fields", None) or getattr(value, "__dict__", {})
         listed = f"its fields are {', '.join(map(str, fields))}" if fields else f"it is a {type(value).__name__}"
-        nested = "; a name is one field, for a nested one give a callable" if "." in selector else ""
+        nested = ". A name selects a top-level field. Use a callable for a nested field" if "." in selector else ""
         raise ArgumentError("", f"{place} has no field for {words}: {listed}{nested}", "E612")
 
 
@@ -291,9 +291,8 @@ def refuse_pairs(selectors: Selectors, element_type: Any) -> None:
     if selectors.item is None and all(pairs):
         raise ArgumentError(
             "keys",
-            "must be given where elements are (key, value) pairs, as in $keys_of_pairs, for a release of "
-            "each key; or give item, as in item=lambda pair: pair[1], or item=lambda pair: pair to count "
-            "whole pairs",
+            "is required, because elements are (key, value) pairs. Use $keys_of_pairs to release each key, "
+            "item=lambda pair: pair[1] to count values, or item=lambda pair: pair to count whole pairs",
             "E601",
         )
 
@@ -303,7 +302,7 @@ def what_counts(argument: str, readable: Readable) -> str:
     if argument == "weight":
         return "a weight must be a whole number"
     if (domain := readable.domain) is not None:
-        return f"{type(domain).__name__} takes {domain.takes}"
+        return f"{type(domain).__name__} accepts {domain.takes}"
     named = f"a {argument}" if argument in ("key", "privacy_id") else "an item"
     return f"{named} must be text, bytes, an integer, a date, a UUID or a tuple of these"
 
@@ -312,8 +311,8 @@ def remedy(kind: Any, readable: Readable) -> str:
     """Advise how to convert values of an unusable type."""
     if isinstance(kind, type) and issubclass(kind, _FLOATS):
         numbers = readable.domain is not None and readable.domain.plain_type is int
-        return "round it, or use FloatDomain(low, high, step)" if numbers else "round it to an int"
-    return "convert it before, or in a callable"
+        return "Round it, or use FloatDomain(low, high, step)" if numbers else "Round it to an int"
+    return "Convert it before, or in a callable"
 
 
 def _question(argument: str, selector: Selector, kind: Any, is_known: bool, readable: Readable) -> str | None:
@@ -324,11 +323,11 @@ def _question(argument: str, selector: Selector, kind: Any, is_known: bool, read
     if not _may_count(kind, readable):
         remedied = remedy(one := _one_of(kind), readable)
         if isinstance(selector, str) and isinstance(one, type) and issubclass(one, _FLOATS):
-            remedied += f"; if a missing value made floats of integers, read it with dtype: {{{selector}: Int64}}"
-        reason = f"{_type_words(kind)}, but {what_counts(argument, readable)}; {remedied}"
+            remedied += f". If missing values turned integers into floats, read it with dtype: {{{selector}: Int64}}"
+        reason = f"{_type_words(kind)}, but {what_counts(argument, readable)}. {remedied}"
         if not callable(selector):
             raise ArgumentTypeError("", f"{words} has type {reason}", "E603")
-        return f"{words}, which seems to give {reason}"
+        return f"{words} (which seems to return {reason})"
     return None if is_known else words
 
 
@@ -352,7 +351,7 @@ def _selected_of(argument: str, selector: Selector, kind: Any, columns: frozense
     if columns is None or not isinstance(selector, str):
         return _selected(argument, selector, kind)
     if selector not in columns:
-        words = f"is not a column that the source reads: {', '.join(sorted(columns))}"
+        words = f"is not a column that the source reads. Columns: {', '.join(sorted(columns))}"
         raise ArgumentError(f"{argument}={selector!r}", words, "E606")
     return (typehints.Any, True) if _is_open(kind) else _selected(argument, selector, kind)
 
@@ -361,25 +360,21 @@ def _selected(argument: str, selector: Selector, kind: Any) -> tuple[Any, bool]:
     """Find the type of the selected value, and whether all elements certainly have it."""
     if _is_batch(kind):
         if not isinstance(selector, str):
-            raise ArgumentTypeError(argument, "must be a column name where elements are batches", "E604")
+            raise ArgumentTypeError(argument, "must be a column name, because elements are batches", "E604")
         return typehints.Any, True  # columns are checked when the first batch is read
     fields = field_types(kind)
     if selector is None:
         if fields is not None and not (isinstance(kind, type) and issubclass(kind, tuple)):
             # A runner that encodes it makes it a named tuple, so it would count on some runners only.
-            raise ArgumentError(
-                "item", f"must be given where elements are rows: one of {', '.join(fields)}, or a callable", "E605"
-            )
+            raise ArgumentError("item", f"is required, because elements are rows. Fields: {', '.join(fields)}", "E605")
         return kind, not _is_open(kind)
     if isinstance(selector, str):
         if fields is not None and selector not in fields:
-            raise ArgumentError(
-                f"{argument}={selector!r}", f"is not a field of the elements: {', '.join(fields)}", "E606"
-            )
+            raise ArgumentError(f"{argument}={selector!r}", f"is not a field. Fields: {', '.join(fields)}", "E606")
         if fields is None and _has_no_field(kind, selector):
             raise ArgumentTypeError(
                 f"{argument}={selector!r}",
-                f"names a field, but the elements are {_type_words(kind)}; use a callable, such as "
+                f"names a field, but elements have type {_type_words(kind)}. Use a callable, such as "
                 f"{argument}=lambda element: element[0]",
                 "E607",
             )
@@ -410,8 +405,8 @@ def _pair(kind: Any) -> tuple[Any, Any]:
     if not pairs:
         raise ArgumentTypeError(
             "keys",
-            "must name a field, as in $selection_of_pages, where elements are not (key, value) pairs: they "
-            f"are {_type_words(kind)}",
+            f"must name a field, because elements are not (key, value) pairs, got {_type_words(kind)}. Example: "
+            "$selection_of_pages",
             "E602",
         )
     keys, values = zip(*pairs, strict=True)

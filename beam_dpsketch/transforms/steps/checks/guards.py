@@ -39,7 +39,7 @@ from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.windows import fires_once
 
 _ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
-_WAY_OUT = "which would count several times with $privacy_unit_Record; {}, or protect ids with $PrivacyId"
+_WAY_OUT = "$privacy_unit_Record would protect each copy separately. {}, or protect privacy ids with $PrivacyId"
 _AROUND = ("Map.", "MapTuple.", "FlatMapTuple.")  # functions of Beam that call a user function and return its result
 _HOLDING = ("_fn", "combinefn", "_combine_fn")  # attributes of Beam objects with such a function
 _GLOBAL_COMBINER = "CombineGlobally.expand.<locals>.inject_default"
@@ -80,8 +80,8 @@ def _check_own_windows(collection: beam.PCollection, origin: Origin) -> None:
     if _has_own_windows(collection, origin):
         raise WindowingError(
             "",
-            f'"{origin.step.full_label}" puts elements into windows of its own, maybe one into several, '
-            + _WAY_OUT.format("use beam.WindowInto"),
+            f'Step "{origin.step.full_label}" assigns windows and may copy records. '
+            + _WAY_OUT.format("Use beam.WindowInto"),
             "E424",
         )
 
@@ -103,8 +103,8 @@ def _check_windows(windowing: Any) -> None:
     if assigned not in _ONE_EACH:
         raise WindowingError(
             "",
-            f"{assigned.__name__} before another WindowInto make several records of each one, "
-            + _WAY_OUT.format("remove the first WindowInto"),
+            f"{assigned.__name__} before another WindowInto may copy records. "
+            + _WAY_OUT.format("Remove the first WindowInto"),
             "E424",
         )
 
@@ -115,8 +115,8 @@ def _check_firings(windowing: Any) -> None:
     if again and windowing.accumulation_mode == AccumulationMode.ACCUMULATING:
         raise WindowingError(
             "",
-            "accumulation_mode=ACCUMULATING before a GroupByKey makes another record of each one at every firing, "
-            + _WAY_OUT.format("choose AccumulationMode.DISCARDING"),
+            "accumulation_mode=ACCUMULATING before a GroupByKey may copy records at every firing. "
+            + _WAY_OUT.format("Use AccumulationMode.DISCARDING"),
             "E424",
         )
 
@@ -144,8 +144,8 @@ def _two_ways(source: beam.PCollection, *steps: Any) -> str:
     outermost = source.producer
     while outermost.parent is not None and source in outermost.parent.outputs.values():
         outermost = outermost.parent
-    return f'records of "{outermost.full_label}" come in twice, by {ways}, ' + _WAY_OUT.format(
-        "pass them on once, or split them with beam.Partition"
+    return f'Records of "{outermost.full_label}" arrive twice, through {ways}. ' + _WAY_OUT.format(
+        "Pass them on once, or split them with beam.Partition"
     )
 
 
@@ -217,22 +217,22 @@ def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise |
     served = _is_served(elements.pipeline)
     if idempotent_noise is None and (runner in _REPLAYING or served):
         warnings.warn(
-            f"after a failure {runner} may draw noise again for a window that is published already, which is another "
-            "release of the same data; add .with_idempotent_noise(...), or write to a transactional sink",
+            f"{runner} may draw new noise after a failure for a window that is already published, which would be a "
+            "second release of the same data. Add .with_idempotent_noise(...), or write to a transactional sink",
             stacklevel=3,
         )
     if idempotent_noise is None and isinstance(elements.pipeline.runner, SwitchingDirectRunner):
         warnings.warn(
-            "DirectRunner, which Beam takes where no runner is named, may run a failed pipeline again on another "
-            "runner. That draws the noise again, which is another release of the same data. Name the runner: "
-            'beam.Pipeline(runner="FnApiRunner"), or runner="BundleBasedDirectRunner" for a TestStream',
+            "DirectRunner, Beam's default, may rerun a failed pipeline on another runner. A rerun draws new noise, "
+            'which may publish a second release. Name a runner: beam.Pipeline(runner="FnApiRunner"), or '
+            'runner="BundleBasedDirectRunner" for a TestStream',
             stacklevel=3,
         )
     given = options.get_all_options(retain_unknown_options=True)
     if runner in _MAY_BE_FLINK and not elements.is_bounded and _drops_what_waits(given):
         warnings.warn(
-            "on Flink, records of a stream that wait for a checkpoint come late and are lost; add the option "
-            "--finish_bundle_before_checkpointing to --checkpointing_interval",
+            "On Flink, records held back for a checkpoint arrive late and are dropped. Add "
+            "--finish_bundle_before_checkpointing",
             stacklevel=3,
         )
 
@@ -242,8 +242,8 @@ def check_reach(pipeline: beam.Pipeline, bill: Any) -> None:
     runner = type(pipeline.runner).__name__
     if "://" not in bill.payer.address and (runner in _REMOTE or _is_served(pipeline)):
         warnings.warn(
-            f"the ledger is a file, and each worker or container of {runner} may have a disk of its own, where the "
-            "file is another one or none; take PostgreSQL, as postgresql://user@host/database",
+            f"The ledger is a file, but workers or containers of {runner} may have separate disks, on which this file "
+            "differs or is missing. Use PostgreSQL, such as postgresql://user@host/database",
             stacklevel=3,
         )
 
@@ -271,8 +271,8 @@ class OneRun:
         if self._ran:
             raise BudgetExceededError(
                 "",
-                "this pipeline has run already, and its budget has paid for one run: a second one would be "
-                "another release; build the pipeline again, with a budget for it",
+                "This pipeline has already run, and its budget covers one run. Build a new pipeline with its own "
+                "budget",
                 "E106",
             )
         self._ran = True

@@ -30,10 +30,10 @@ PRIVACY = PrivacySpec(rho=1)
 Pair = tuple[str, int]
 Step = Callable[[beam.PCollection], beam.PCollection]
 
-TWICE = 'records of "pairs" come in twice, by '
-FIRE_AGAIN = "accumulation_mode=ACCUMULATING before a GroupByKey .* choose AccumulationMode.DISCARDING"
-OVERLAP = "SlidingWindows before another WindowInto .* remove the first WindowInto"
-OWN_WINDOWS = ".* puts elements into windows of its own, .* use beam.WindowInto"
+TWICE = 'Records of "pairs" arrive twice, through '
+FIRE_AGAIN = "accumulation_mode=ACCUMULATING before a GroupByKey .* Use AccumulationMode.DISCARDING"
+OVERLAP = "SlidingWindows before another WindowInto .* Remove the first WindowInto"
+OWN_WINDOWS = "Step .* assigns windows and may copy records.* Use beam.WindowInto"
 
 
 def mine(pair: Any, _: Any = None) -> Pair:
@@ -299,9 +299,9 @@ def released() -> beam.PTransform:
 def test_messages_name_the_steps_and_the_way_out() -> None:
     pairs = fresh()
     words = (
-        'records of "pairs" come in twice, by "even" and "joined", which would count several times with '
-        "privacy_unit=Record(); "
-        "pass them on once, or split them with beam.Partition, or protect ids with PrivacyId [dpsketch-E424]"
+        'Records of "pairs" arrive twice, through "even" and "joined". '
+        "privacy_unit=Record() would protect each copy separately. "
+        "Pass them on once, or split them with beam.Partition, or protect privacy ids with PrivacyId [dpsketch-E424]"
     )
     with pytest.raises(WindowingError) as raised:
         joined(pairs, pairs | "even" >> beam.Filter(is_even)) | released()

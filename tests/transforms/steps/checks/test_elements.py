@@ -102,7 +102,7 @@ def fails(row: Any) -> Any:
 
 Mistake = tuple[Callable[[], Any], str]
 DECLARED: dict[str, Mistake] = {
-    "floats": (lambda: created([1.5], frequencies()), r"item \(the element itself\) has type float, .* round it"),
+    "floats": (lambda: created([1.5], frequencies()), r"item \(the element itself\) has type float, .* Round it"),
     "times": (
         lambda: created([DAY], frequencies()),
         r"item \(the element itself\) has type datetime, but an item must",
@@ -110,11 +110,11 @@ DECLARED: dict[str, Mistake] = {
     "dicts": (lambda: created([ROW], frequencies()), r"item \(the element itself\) has type Dict\[str, Union"),
     "arrays": (lambda: created([np.arange(3)], frequencies()), "has type ndarray"),
     "lists of dicts": (lambda: created([[ROW]], frequencies(item="city")), r"an element is a list: .* beam.FlatMap"),
-    "a name of tuples": (lambda: created([("a", 1)], frequencies(item="city")), "names a field, .* use a callable"),
-    "text for numbers": (lambda: created(["7"], quantiles()), "has type str, but IntegerDomain takes whole numbers"),
+    "a name of tuples": (lambda: created([("a", 1)], frequencies(item="city")), "names a field, .* Use a callable"),
+    "text for numbers": (lambda: created(["7"], quantiles()), "has type str, but IntegerDomain accepts whole numbers"),
     "floats for integers": (
         lambda: created([1.5], quantiles()),
-        r"has type float, but IntegerDomain .* round it, or use FloatDomain\(low, high, step\)",
+        r"has type float, but IntegerDomain .* Round it, or use FloatDomain\(low, high, step\)",
     ),
     "a float field": (lambda: built(Visit, quantiles(item="ms")), r"item='ms' has type float, .* FloatDomain\("),
     "a float item": (lambda: built(Visit, frequencies(item="ms")), "item='ms' has type float"),
@@ -129,7 +129,7 @@ DECLARED: dict[str, Mistake] = {
     "a time in a Row": (lambda: created([beam.Row(user=DAY)], frequencies(item="user")), "has type datetime"),
     "a float weight": (
         lambda: built(Visit, frequencies(item="city", weight="ms")),
-        "weight='ms' has type float, but a weight must be a whole number; round it to an int",
+        "weight='ms' has type float, but a weight must be a whole number. Round it to an int",
     ),
     "a bool": (lambda: built(Visit, frequencies(item="seen")), "item='seen' has type bool"),
     "a tuple of floats": (lambda: built(Visit, frequencies(item="shares")), "item='shares' has type Tuple"),
@@ -139,16 +139,16 @@ DECLARED: dict[str, Mistake] = {
         "weight='user' has type str, but a weight must be a whole number",
     ),
     "a number for a time": (lambda: built(Visit, quantiles(YEAR, item="ms")), "has type float, but TimestampDomain"),
-    "text for a float": (lambda: built(Visit, quantiles(FloatDomain(0, 1, 0.1), item="user")), "FloatDomain takes"),
-    "numbers for text": (lambda: created([1], top(TextDomain(8))), "has type int, but TextDomain takes text"),
+    "text for a float": (lambda: built(Visit, quantiles(FloatDomain(0, 1, 0.1), item="user")), "FloatDomain accepts"),
+    "numbers for text": (lambda: created([1], top(TextDomain(8))), "has type int, but TextDomain accepts text"),
     "no key": (
         lambda: created([ROW], per_key(item="n")),
-        r"keys must name a field, .* where elements are not \(key, value\) pairs",
+        r"keys must name a field, because elements are not \(key, value\) pairs",
     ),
-    "no key of rows": (lambda: built(Visit, per_key(item="city")), "keys must name a field, .* they are Visit"),
+    "no key of rows": (lambda: built(Visit, per_key(item="city")), "keys must name a field, .* got Visit"),
     "groups": (lambda: built(tuple[str, list[int]], per_key()), r"an element is a list: this is a container"),
     "a float key of pairs": (lambda: built(tuple[float, str], per_key()), r"key \(of the pair\) has type float"),
-    "a path": (lambda: built(Visit, frequencies(item="place.x")), "item='place.x' is not a field of the elements"),
+    "a path": (lambda: built(Visit, frequencies(item="place.x")), "item='place.x' is not a field. Fields: "),
     "a callable on batches": (lambda: built(pa.Table, frequencies(item=len)), "item must be a column name"),
     "continual": (lambda: built(Visit, continual(item="ms")), "item='ms' has type float"),
     "bounding": (lambda: built(Visit, BoundContributions(who("ms"), item="city")), "privacy_id='ms' has type float"),
@@ -250,7 +250,7 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
     "a callable that gives a list": (
         Any,
         frequencies(item=lambda row: [row]),
-        ["a callable), which seems to give List"],
+        ["a callable) (which seems to return List"],
     ),
     "a field of any type": (Visit, frequencies(item="what"), ["item='what'"]),
     "continual": (Any, continual(item="town"), ["PrivateFrequencies cannot check item='town'"]),
@@ -284,11 +284,15 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
         "element 0 .* no field for item='town': its fields are user, ",
     ),
     "a missing id": (frequencies(item="city", privacy_unit=who("usr")), [ROW], "no field for privacy_id='usr'"),
-    "a path": (frequencies(item="geo.city"), [ROW], "item='geo.city'.*a name is one field, for a nested one give"),
+    "a path": (
+        frequencies(item="geo.city"),
+        [ROW],
+        "item='geo.city'.*A name selects a top-level field. Use a callable",
+    ),
     "a later element": (frequencies(item="city"), [ROW, {"user": "u"}], "element 1 of the sample has no field"),
-    "None": (frequencies(item="city"), [{"city": None}], "item='city' is None: such a record is dropped"),
+    "None": (frequencies(item="city"), [{"city": None}], "item='city' is None. Such records are dropped"),
     "a callable that raises": (frequencies(item=fails), [ROW], r"item \(a callable\) raises KeyError: 'nope'"),
-    "a float item": (frequencies(item="ms"), [ROW], r"item='ms' is 1.0 \(float\), but an item must be .* round it"),
+    "a float item": (frequencies(item="ms"), [ROW], r"item='ms' is 1.0 \(float\), but an item must be .* Round it"),
     "a time": (frequencies(item="ts"), [ROW], r"item='ts' is datetime.datetime\(2026, 3, 2, 0, 0\) \(datetime\)"),
     "a list": (frequencies(item=lambda row: [row["city"]]), [ROW], r"is \['Oslo'\] \(list\)"),
     "a time as id": (
@@ -298,17 +302,17 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     ),
     "a float id": (frequencies(item="city", privacy_unit=who("ms")), [ROW], "privacy_id='ms' is 1.0"),
     "a float key": (per_key(AssumePublicKeys("ms"), item="city"), [ROW], "key='ms' is 1.0"),
-    "no pair": (per_key(item="city"), [ROW], r"is no \(key, value\) pair, so keys must name a field"),
+    "no pair": (per_key(item="city"), [ROW], r"is not a \(key, value\) pair, got .*\. Name the key field"),
     "a batch in a pair": (per_key(item="x"), [("a", pa.table({"x": ["b"]}))], "batches must hold their keys: name the"),
     "an unlisted key": (
         per_key(PublicKeys(["7"], "n"), item="city"),
         [ROW],
-        r"key='n' is 7 \(int\), which is not one of the PublicKeys",
+        r"key='n' is 7 \(int\), which is not in PublicKeys",
     ),
     "a fractional value": (quantiles(item="x"), [{"x": 1.5}], r"is 1.5 .*FloatDomain\(low, high, step\)"),
-    "text for a number": (quantiles(item="city"), [ROW], "is 'Oslo' .* IntegerDomain takes whole numbers"),
-    "text for a time": (quantiles(YEAR, item="city"), [ROW], "TimestampDomain takes datetime"),
-    "a number for text": (top(TextDomain(8), item="n"), [ROW], "TextDomain takes text"),
+    "text for a number": (quantiles(item="city"), [ROW], "is 'Oslo' .* IntegerDomain accepts whole numbers"),
+    "text for a time": (quantiles(YEAR, item="city"), [ROW], "TimestampDomain accepts datetime"),
+    "a number for text": (top(TextDomain(8), item="n"), [ROW], "TextDomain accepts text"),
     "a fractional weight": (
         frequencies(item="city", weight="w", privacy_unit=who("user")),
         [{**ROW, "w": 3.5}],
@@ -329,7 +333,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     ),
     "a null in a column": (frequencies(item="x"), pa.table({"x": ["a", None]}), "row 1 .* is None"),
     "a key in a column": (per_key(PublicKeys(["b"], "k"), item="k"), pa.table({"k": ["b", "a"]}), "row 1 .* 'a'"),
-    "empty": (frequencies(item="city"), [], "sample must hold at least one record"),
+    "empty": (frequencies(item="city"), [], "sample must contain at least one record"),
     "an empty batch": (frequencies(item="x"), pa.table({"x": pa.array([], "string")}), "at least one record"),
     "continual": (continual(item="town"), [ROW], "no field for item='town'"),
 }
@@ -344,7 +348,7 @@ def test_a_sample_that_cannot_be_used_is_an_error_that_says_why(name: str) -> No
 
 def test_one_element_is_no_sample() -> None:
     for sample in (ROW, "Oslo"):
-        with pytest.raises(TypeError, match="sample must be a list of elements, or one batch"):
+        with pytest.raises(TypeError, match="sample must be a list of elements or a single batch"):
             frequencies(item="city").check(sample)
 
 

@@ -44,8 +44,8 @@ def warned(transform: beam.PTransform, *options: str, runner: Any = FlinkRunner,
     return {str(warning.message).split(",")[0] for warning in caught if warning.category is UserWarning}
 
 
-AGAIN = "after a failure {} may draw noise again for a window that is published already"
-LOST = "on Flink"
+AGAIN = "{} may draw new noise after a failure for a window that is already published"
+LOST = "On Flink"
 
 
 @pytest.mark.parametrize("make", [frequencies, continual])
@@ -71,7 +71,7 @@ def test_the_runner_that_may_run_a_pipeline_again_is_warned_of(make: Any) -> Non
 
 
 def test_the_runner_that_beam_takes_by_default_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r'where no runner is named.*runner="FnApiRunner"'):
+    with pytest.warns(UserWarning, match=r'Name a runner: .*runner="FnApiRunner"'):
         beam.Pipeline() | beam.Create(["a"]) | frequencies()
 
 
