@@ -21,7 +21,6 @@ import numpy as np
 from beam_dpsketch.answers.estimators.lost_weight import told_units
 from beam_dpsketch.answers.estimators.over_time import decoder_of
 from beam_dpsketch.noise.calibration import Calibration, calibrate
-from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, RowMechanism
 from beam_dpsketch.privacy.summary_counts import WEIGHT
