@@ -130,7 +130,7 @@ def test_settings_and_the_command_say_how_to_write_several_items(given: str, tmp
     ):
         code, printed = run(*command)
         assert code == 2
-        assert f"{option} must be a file with one item a line, and what was given is none: No such file" in printed
+        assert f"{option} must be a readable file with one item per line: No such file" in printed
         assert given not in printed
 
 
@@ -173,7 +173,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a list as domain": (
         lambda: read_release({**COUNT, "kind": "quantiles", "domain": [0, 2000]}),
-        "domain: expected a block, as {type: integer, low: 0, high: 100}, got a list",
+        "domain: expected a block, such as {type: integer, low: 0, high: 100}, got a list",
     ),
     "a release as a dict": (lambda: RELEASED["Oslo"], "ask interval(item)"),
     "a table of a release": (lambda: RELEASED.to_pandas(), "tables are made of answers"),
@@ -245,16 +245,16 @@ def test_a_kind_names_the_one_that_does_it(kind: str) -> None:
 
 
 LINES = {
-    "plan --privacy_id u": "unknown option --privacy_id; did you mean '--privacy-id'?",
+    "plan --privacy_id u": "unknown option --privacy_id. Did you mean '--privacy-id'?",
     "run x.csv --norm 20": "--norm: expected one of l1, l2",
-    "query x.dpsketch --tob=3": "unknown option --tob; did you mean '--top'?",
-    "inspect x.dpsketch --formta json": "unknown option --formta; did you mean '--format'?",
+    "query x.dpsketch --tob=3": "unknown option --tob. Did you mean '--top'?",
+    "inspect x.dpsketch --formta json": "unknown option --formta. Did you mean '--format'?",
     "quary x.dpsketch": "argument COMMAND: expected one of inspect, ",
     "quary x": "did you mean 'query'?",
     "ledger shwo": "did you mean 'show'?",
     "inspect x.dpsketch --format tabel": "did you mean 'table'?",
-    "plan --rho 1 --nosie laplace": "did you mean '--noise'?",
-    "plan --kind frequencies --xyzzy 1": "unknown option --xyzzy; see dpsketch plan --help",
+    "plan --rho 1 --nosie laplace": "Did you mean '--noise'?",
+    "plan --kind frequencies --xyzzy 1": "unknown option --xyzzy. See dpsketch plan --help",
     "query --estimate Oslo Bern x.dpsketch": "Files come first: dpsketch query FILE --estimate ...",
     "query --quantile 0.5 0.9 x.dpsketch": "Files come first: dpsketch query FILE --quantile ...",
     "plot --quantile 0.5 x.dpsketch": "Files come first: dpsketch plot FILE --quantile ...",
@@ -296,7 +296,7 @@ def test_a_number_of_keys_without_keys_is_refused_and_the_shell_names_the_option
     with pytest.raises(ValueError, match="max_keys must be left out without keys"):
         ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=1), PrivacyId("p", RecordBounds(5, max_keys=1)), "c")
     line = "plan --kind frequencies --item c --privacy-id p --max-records 5 --rho 1 --key k --assume-public-keys"
-    assert "--max-keys is missing next to --key" in run(*line.split())[1]
+    assert "--max-keys is missing. Set the number of keys" in run(*line.split())[1]
 
 
 def test_releases_with_keys_and_without_are_combined_under_the_wider_bounds() -> None:

@@ -32,7 +32,12 @@ def test_two_teams_publish_and_the_third_is_refused(
         "maps",
         "timetable",
     ]
-    assert printed.count("refused: account 'flights of 2013' has a limit of epsilon = 3 at delta = 1e-06") == 1
+    assert (
+        printed.count(
+            "refused: account 'flights of 2013' cannot pay for this release. Limit: epsilon = 3 at delta = 1e-06"
+        )
+        == 1
+    )
     assert printed.count("in 2 payment(s)") == 2
     ledger = Ledger(tmp_path / "spent.db")
     paid = {each.payment: each.who for each in ledger.paid("flights of 2013")}

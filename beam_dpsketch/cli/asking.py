@@ -46,7 +46,7 @@ ItemType: TypeAlias = Literal["int", "text"]
 ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
 MAX_SERIES, MAX_MOMENTS = 7, 2000
 _FEW = 20
-NO_METRIC = "no release in these files has this --metric; `dpsketch inspect` lists their metrics"
+NO_METRIC = "no release in these files has this --metric. `dpsketch inspect` lists their metrics"
 _MAX_WINDOW = (1 << 17) - 1
 FORMS: Mapping[Takes, dict[str, Any]] = {
     Takes.SHARES: {"nargs": "+", "type": read_share, "action": "extend"},
@@ -85,7 +85,7 @@ def read_values(texts: Iterable[str], released: Released, item_type: ItemType | 
         return read_items(texts, item_type)
     except ConfigError:
         expected = "whole numbers" if domain is None else domain.parsed
-        raise UsageError(f"this release is about {expected}: give such values") from None
+        raise UsageError(f"values for this release must be {expected}") from None
 
 
 def read_items(texts: Iterable[str], item_type: ItemType | None) -> tuple[Any, ...]:
@@ -115,7 +115,7 @@ class RunRows:
         self.place = {"file": os.path.basename(files[0]) + more, "key": stored[0].key}
         self.title = f"{files[0]}{more}" + ("" if stored[0].key is None else f", key {in_words(stored[0].key)}")
         if horizon is None:
-            words = "holds rows over time; give --horizon START SIZE WINDOWS, as it was declared for them"
+            words = "contains timeline rows. Set --horizon START SIZE WINDOWS, as declared for the release"
             raise UsageError(f"{self.title}: {words}")
         self._horizon = horizon
 
@@ -139,9 +139,9 @@ class RunRows:
         with in_words_of(AnswerError, ValueError):
             timeline = SketchTimeline((each.released for each in self._stored), self._horizon)
         if not timeline.available:
-            raise AnswerError(f"no window can be asked about yet: {timeline.gap or 'row 0 is missing'}")
+            raise AnswerError(f"no window is available yet: {timeline.gap or 'row 0 is missing'}")
         if timeline.missing:
-            note(f"{self.title}: {timeline.gap}: give all files of the run")
+            note(f"{self.title}: {timeline.gap}. Pass all files of the run")
         return timeline
 
     def _range(self) -> tuple[SketchTimeline, int, int]:
@@ -164,7 +164,7 @@ def read_horizon(arguments: argparse.Namespace) -> Horizon | None:
     """Parse the horizon from the arguments; `None` if it was not given."""
     if arguments.horizon is None:
         if arguments.windows is not None:
-            raise UsageError("--windows needs --horizon START SIZE WINDOWS, as it was declared for the release")
+            raise UsageError("--windows requires --horizon START SIZE WINDOWS, as declared for the release")
         return None
     settings = dict(zip(("start", "window_size", "windows"), arguments.horizon, strict=True))
     with in_words_of(UsageError, ConfigError):
@@ -187,8 +187,8 @@ def moments(
         window = window_of(each.path)
         if isinstance(each.released, Released) and window is None:
             raise UsageError(
-                f"{each.title}: is not of a window: this is drawn over time, out of files with windows in their names, "
-                "or of rows over time; `dpsketch query` answers about one release"
+                f"{each.title}: is not the release of a window. Plots over time require timeline rows, or files with "
+                "windows in their names. To ask a single release, use `dpsketch query`"
             )
         if isinstance(each.released, Released) and window is not None:
             moment = Moment(read_time(window.split("/")[0], ""), each.released)
@@ -206,7 +206,9 @@ def moments(
 
 def _check_number(windows: int) -> None:
     if windows > MAX_MOMENTS:
-        raise UsageError(f"this would draw {windows} windows, more than {MAX_MOMENTS}: give fewer, as with --windows")
+        raise UsageError(
+            f"a plot can show at most {MAX_MOMENTS} windows, got {windows}. Select fewer windows or pass fewer files"
+        )
 
 
 def declare_query(parser: argparse.ArgumentParser) -> None:
@@ -232,33 +234,33 @@ def add_question(kinds: Any, entry: QuestionKind, **changes: Any) -> None:
 
 def add_labels(parser: argparse.ArgumentParser) -> None:
     """Declare the options that label values and weights."""
-    parser.add_argument("--value-label", metavar="TEXT", help="what the values are, with their unit: 'delay, minutes'")
-    parser.add_argument("--weight-label", metavar="TEXT", help="what is counted: 'flights'")
+    parser.add_argument("--value-label", metavar="TEXT", help="the label and unit of values, such as 'delay, minutes'")
+    parser.add_argument("--weight-label", metavar="TEXT", help="the label of counts, such as 'flights'")
 
 
 def add_answer_options(
-    parser: argparse.ArgumentParser, candidates: str = "the items that --top chooses from, one a line; public"
+    parser: argparse.ArgumentParser, candidates: str = "the public items that --top chooses from, one per line"
 ) -> None:
     """Declare the options for releases, items, windows and confidence. `candidates` is the help for `--candidates`."""
     parser.add_argument("--key", help="only the releases of this output key")
-    parser.add_argument("--metric", metavar="NAME", help="only this one of several metrics of a release")
+    parser.add_argument("--metric", metavar="NAME", help="only this metric of a release with several metrics")
     parser.add_argument("--candidates", metavar="FILE", help=candidates)
-    parser.add_argument("--type", choices=ITEM_TYPES, help="what the items of a sketch are (text)")
+    parser.add_argument("--type", choices=ITEM_TYPES, help="the type of the items in a sketch (text)")
     parser.add_argument(
-        "--confidence", type=read_confidence, default=0.95, metavar="C", help="of each interval, between 0 and 1 (0.95)"
+        "--confidence", type=read_confidence, default=0.95, metavar="C", help="the confidence of each interval (0.95)"
     )
     parser.add_argument(
         "--horizon",
         nargs=3,
         metavar=("START", "SIZE", "WINDOWS"),
-        help="of rows over time, as declared: 2024-01-01T00:00Z 1h 24",
+        help="the horizon of timeline rows, as declared: 2024-01-01T00:00Z 1h 24",
     )
     parser.add_argument(
         "--windows",
         nargs=2,
         type=read_whole(0, _MAX_WINDOW),
         metavar=("FIRST", "LAST"),
-        help="which windows of the horizon are asked about (all that are there)",
+        help="the windows of the horizon to ask about (all available windows)",
     )
 
 
@@ -294,7 +296,7 @@ def read_question(arguments: argparse.Namespace) -> Ask:
     candidates = None
     if arguments.candidates is not None:
         if QUESTIONS[kind].items_in != "candidates":
-            raise UsageError("--candidates is for --top alone")
+            raise UsageError("--candidates is supported with --top only")
         candidates = read_lines(arguments.candidates, "--candidates")
     return Ask(kind, what, arguments.confidence, candidates)
 
@@ -305,9 +307,9 @@ def read_asked(arguments: argparse.Namespace) -> list[Stored]:
     if arguments.key is not None:
         stored = [each for each in stored if each.key is not None and in_words(each.key) == arguments.key]
         if not stored:
-            raise AnswerError("no release in these files has this --key; `dpsketch inspect` lists their keys")
+            raise AnswerError("no release in these files has this --key. `dpsketch inspect` lists their keys")
     if arguments.windows and all(isinstance(each.released, Released) for each in stored):
-        raise UsageError("--windows is about rows over time, and these files hold none")
+        raise UsageError("--windows requires timeline rows, and these files contain none")
     return stored
 
 
@@ -371,7 +373,7 @@ def answer(
         answered = ask.answer(released)
     limit = getattr(answered.answer, "detection_limit", None)
     if limit is not None and not quiet:
-        note(f"{title}: items of {limit:.6g} or more that the bounds kept exceed the noise with 95 %")
+        note(f"{title}: items with a clipped total of {limit:.6g} or more exceed the noise with 95 % probability")
     return answered
 
 
@@ -387,7 +389,7 @@ def _with_values(ask: Ask, released: Released, item_type: ItemType | None, quiet
     def values(texts: list[str]) -> tuple[Any, ...]:
         read = read_values(texts, released, item_type)
         if not quiet and isinstance(domain, Domain) and (outside := count_outside(read, domain)):
-            note(f"{outside} value(s) lie outside the domain, which moves them to its nearest end")
+            note(f"{outside} value(s) are outside the domain, and are clamped to its nearest end")
         return read
 
     def edges(texts: list[str]) -> tuple[Any, ...]:
@@ -399,8 +401,8 @@ def _with_values(ask: Ask, released: Released, item_type: ItemType | None, quiet
             and domain.is_inside(read[-1])
         ):
             note(
-                "each bin ends before the next one, and the last bin holds its end too, so it is one value longer; an "
-                "edge after the end of the domain avoids it"
+                "the last bin includes its upper end, unlike the other bins. For bins of equal length, put the last "
+                "edge after the end of the domain"
             )
         return read
 

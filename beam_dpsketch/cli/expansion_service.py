@@ -21,9 +21,11 @@ def declare_serve(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=read_whole(0, _MAX_PORT, f"a port from 0 to {_MAX_PORT}"),
         default=8097,
-        help="where to listen; 0 takes a free port (8097)",
+        help="the port to listen on; 0 chooses a free port (8097)",
     )
-    parser.add_argument("--host", default="localhost", help="at which address (localhost: from this machine only)")
+    parser.add_argument(
+        "--host", default="localhost", help="the address to listen on (localhost: from this machine only)"
+    )
     parser.add_argument(
         "--worker",
         choices=("loopback", "docker"),
@@ -36,7 +38,7 @@ def declare_serve(parser: argparse.ArgumentParser) -> None:
 def serve(arguments: argparse.Namespace) -> int:
     """Serve the transforms to pipelines in Java and Go, until SIGTERM or SIGINT."""
     if (arguments.worker == "docker") != (arguments.image is not None):
-        raise UsageError("--worker docker needs --image IMAGE, and --image needs --worker docker")
+        raise UsageError("--worker docker requires --image IMAGE, and --image requires --worker docker")
     from beam_dpsketch.rows import expansion
 
     with in_words_of(UsageError, ConfigError):
@@ -50,8 +52,8 @@ def serve(arguments: argparse.Namespace) -> int:
         signal.signal(each, stop)
     if arguments.host not in _LOCAL:
         note(
-            "anyone who reaches this port can use the service, because it asks for no password"
-            f"{'' if arguments.image else ', and can run any code in this process'}; close the port to all but your own"
+            "the service requires no password. Anyone who reaches this port can use it"
+            f"{'' if arguments.image else ', and can run any code in this process'}. Restrict access to the port"
         )
     write(sys.stdout, f"listening on {service.address}\n")
     stopped.wait()

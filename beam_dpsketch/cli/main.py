@@ -47,14 +47,15 @@ _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 
 _SEPARATORS = ("--sep", "--delimiter")
-_SEPARATED = ": CSV files have commas between columns; write the file with commas"
+_SEPARATED = ". CSV files must have commas between columns. Write the file with commas"
 
 
 class _Parser(argparse.ArgumentParser):
     """Argument parser that raises `UsageError`."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see {self.prog} --help")
+        end = "" if message.endswith("?") else "."
+        raise UsageError(f"{message}{end} See {self.prog} --help")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         known, given = self._option_string_actions, [] if self._subparsers else args or []
@@ -80,7 +81,7 @@ class _Parser(argparse.ArgumentParser):
 def _nearest_option(name: str, known: Iterable[str]) -> str:
     """Suggest the nearest option. Leading dashes are ignored, because all options share them."""
     near = nearest(_as_setting(name), map(_as_setting, known))
-    return "" if near is None else f"; did you mean '--{near.replace('_', '-')}'?"
+    return "" if near is None else f". Did you mean '--{near.replace('_', '-')}'?"
 
 
 def _as_setting(option: str) -> str:
@@ -113,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, FormatError) as error:
         return _fail(error, WRONG_USAGE)
     except MemoryError:
-        return _fail("there is not enough memory for this answer", NO_ANSWER)
+        return _fail("not enough memory for this answer", NO_ANSWER)
     except KeyboardInterrupt:
         return _fail("interrupted", NO_ANSWER)
 
@@ -136,7 +137,7 @@ def make_parser() -> argparse.ArgumentParser:
             if str(action.metavar).startswith(_OF_FILES):
                 action.complete = _FILES  # type: ignore[attr-defined]
         command.set_defaults(run=run)
-    words = "print where the listing of transforms for Beam YAML is"
+    words = "print the path of the transform listing for Beam YAML"
     listing = commands.add_parser("yaml-providers", help=words, description=words.capitalize() + ".")
     listing.set_defaults(run=_print_providers)
     return parser

@@ -77,25 +77,31 @@ _SPELLED = {option.path.split(".")[-1]: _spelled(name) for name, option in rever
 """Options by the last part of their setting's path."""
 
 _MISSING = {
-    "kind": f"--kind is missing: one of {', '.join(KINDS)}; a file of settings has it too, --config FILE",
-    "item": "--item is missing: the column that is counted",
-    "privacy": "--epsilon and --delta are missing, or --rho: what the release may spend",
-    "privacy.ledger": "--ledger is missing next to --account: the ledger that pays, a file or a URL of PostgreSQL",
-    "privacy.account": "--account is missing next to --ledger: the account that pays",
-    "privacy_unit": "--privacy-id is missing: the column that says whose a record is; or take --privacy-unit record",
-    "privacy_unit.bounds": "--max-norm is missing: how many records of one item of an id count in full",
-    "domain": "--domain is missing: which values there can be, as '{type: integer, low: 0, high: 99}'",
-    "k": "--k is missing: how many values are wanted",
-    "privacy_unit.*.max_weight": "--max-weight is missing next to --weight: the largest weight of a record",
-    "privacy_unit.records.max_keys": "--max-keys is missing next to --key, or to text: in how many an id counts",
-    "privacy_unit.norm.max_keys": "--max-keys is missing next to --select-keys: for how many keys an id votes",
-    "windows.start": "--start is missing: when the first window opens, as 2024-01-01",
-    "windows.end": "--end is missing: when the last window closes, as 2024-02-01",
-    "time": "--start and --end are missing next to --time: all windows between are released, with data or without",
-    "time.field": "--time is missing next to --every: the column of times",
-    "time.every": "--every is missing next to --time: the time from one window to the next, as 1d",
-    "keys": "--key needs --public-keys FILE, --select-keys DELTA or --assume-public-keys",
-    "keys.field": "--key is missing: the column of the output key",
+    "kind": f"--kind is missing. Set one of {', '.join(KINDS)}, or use a settings file: --config FILE",
+    "item": "--item is missing. Set the column that is counted",
+    "privacy": "--epsilon and --delta, or --rho, are missing. Set the privacy loss of the release",
+    "privacy.ledger": "--ledger is missing. With --account, set the ledger that pays, a file or a PostgreSQL URL",
+    "privacy.account": "--account is missing. With --ledger, set the account that pays",
+    "privacy_unit": "--privacy-id is missing. Set the column with the privacy id, or use --privacy-unit record",
+    "privacy_unit.bounds": (
+        "--max-norm is missing. Set the number of records with the same item that count in full per privacy id"
+    ),
+    "domain": "--domain is missing. Set the possible values, such as '{type: integer, low: 0, high: 99}'",
+    "k": "--k is missing. Set the number of most frequent values",
+    "privacy_unit.*.max_weight": "--max-weight is missing. With --weight, set the largest weight of a record",
+    "privacy_unit.records.max_keys": (
+        "--max-keys is missing. Set the number of keys or texts in which a privacy id counts"
+    ),
+    "privacy_unit.norm.max_keys": (
+        "--max-keys is missing. With --select-keys, set the number of keys that a privacy id votes for"
+    ),
+    "windows.start": "--start is missing. Set the start of the first window, such as 2024-01-01",
+    "windows.end": "--end is missing. Set the end of the last window, such as 2024-02-01",
+    "time": "--start and --end are missing. With --time, all windows between them are released, with data or without",
+    "time.field": "--time is missing. With --every, set the column of times",
+    "time.every": "--every is missing. With --time, set the time from one window to the next, such as 1d",
+    "keys": "--key requires --public-keys FILE, --select-keys DELTA or --assume-public-keys",
+    "keys.field": "--key is missing. Set the column of the output key",
 }
 """Messages for missing settings, if there is no file."""
 
@@ -126,7 +132,7 @@ def read_settings_file(path: str) -> Settings:
     except ConfigError as error:
         raise UsageError.of(error, lambda each: f"{path}: {each.message}") from None
     except ValueError:  # encoding, or a zero byte in the name; the original message contains bytes of the file
-        raise UsageError(f"{path!a}: expected a file of settings in UTF-8") from None
+        raise UsageError(f"{path!a}: expected a settings file in UTF-8") from None
     if not isinstance(settings, dict):
         raise UsageError(f"{path}: expected settings such as kind: top_k, in YAML or JSON")
     return settings
@@ -137,7 +143,7 @@ def merged(settings: Settings, arguments: argparse.Namespace) -> Settings:
     given = [option for name, option in _OPTIONS.items() if getattr(arguments, name) is not None]
     for one, other in itertools.combinations(given, 2):
         if any(f"{other.path}.".startswith(f"{path}.") for path in one.excludes):
-            raise UsageError(f"{_spelled(one.name)} and {_spelled(other.name)} exclude each other")
+            raise UsageError(f"{_spelled(one.name)} and {_spelled(other.name)} cannot be combined")
     settings = plain(settings, "")
     # options that choose a block come first
     given.sort(key=lambda each: ("*" in each.path, each.name != "privacy_unit"))
@@ -184,7 +190,9 @@ def _block(settings: Settings, path: Iterable[str], option: _Option) -> Settings
         if isinstance(inner, str):
             inner = {inner: {}} if inner in ("record", "auto") else plain(inner, name)
         if not isinstance(inner, dict):
-            raise UsageError(f"{_spelled(option.name)} cannot change {name} of the file, which is not a block")
+            raise UsageError(
+                f"{_spelled(option.name)} cannot change {name} in the settings file, because it is not a block"
+            )
         block[name] = inner
         block = inner
     return block
@@ -216,13 +224,13 @@ def _in_words_of_options(error: RefusalError, given: Mapping[str, str], argument
 
 def _missing(path: str, given: Mapping[str, str], kind: str | None) -> str | None:
     """Name the missing options for a missing setting, if there is no file."""
-    bounds = _MISSING["privacy_unit.bounds"] + "; or auto" * (kind == "frequencies")
+    bounds = _MISSING["privacy_unit.bounds"] + ", or use auto" * (kind == "frequencies")
     if path == "privacy_unit" and "privacy_unit.privacy_id" in given:
         return bounds
     if path == "privacy_unit" and not any(each.startswith("privacy_unit.") for each in given):
-        return f"{_MISSING['privacy_unit']}; {bounds}"
+        return f"{_MISSING['privacy_unit']}. {bounds}"
     if path == "domain" and kind == "top_k":
-        return f"{_MISSING['domain']}, or '{{type: text, max_bytes: 16}}'"
+        return f"{_MISSING['domain']} or '{{type: text, max_bytes: 16}}'"
     if path == "keys" and given.keys() & {"keys.public", "keys.select.delta", "keys.assume_public"}:
         return None  # refused, not missing
     of_bounds = path.startswith("privacy_unit.") and path.endswith(".max_weight")

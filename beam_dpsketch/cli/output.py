@@ -46,14 +46,14 @@ def add_escape_formulas(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--escape-formulas",
         action="store_true",
-        help="of CSV: put an apostrophe before text that a spreadsheet would take for a formula",
+        help="in CSV, put an apostrophe before text that a spreadsheet would read as a formula",
     )
 
 
 def csv_spelling(arguments: argparse.Namespace, kind: str) -> Callable[[Any], str]:
     """Choose the function that formats CSV values. Refuse escaped formulas in other formats."""
     if arguments.escape_formulas and kind != "csv":
-        raise UsageError("--escape-formulas is for CSV alone: leave it out")
+        raise UsageError("--escape-formulas is supported for CSV only. Remove it")
     return defused if arguments.escape_formulas else in_words
 
 
@@ -158,7 +158,7 @@ def output_kind(arguments: argparse.Namespace, kinds: Sequence[str]) -> str:
     if kind not in kinds or "\0" in arguments.output:
         *others, last = (f".{each}" for each in kinds)
         endings = f"{', '.join(others)} or {last}" if others else last
-        raise UsageError(f"--output must end with {endings}, which says what to write")
+        raise UsageError(f"--output must end with {endings}, which sets the format")
     check_output(arguments.output, replace=arguments.replace)
     return kind
 
@@ -169,13 +169,13 @@ def check_output(path: str, *, replace: bool, which: str = "") -> None:
         raise _is_there(path, which)
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
-        raise UsageError(f"{path} is a folder: --output must be a file")
+        raise UsageError(f"--output must be a file, and {path} is a folder")
     if not os.path.isdir(folder):
-        raise UsageError(f"{folder} must be a folder that exists, for --output")
+        raise UsageError(f"--output must be in an existing folder, got {folder}")
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
-        raise UsageError(f"{folder} must be a folder that can be written to, for --output") from None
+        raise UsageError(f"--output must be in a writable folder, got {folder}") from None
     with contextlib.suppress(FileNotFoundError):
         os.lstat(path)  # raises if the folder does not support such a name, or it is too long
 
@@ -248,10 +248,10 @@ def _umask() -> int:
 
 
 def _is_there(path: str, which: str) -> UsageError:
-    return UsageError(f"{path} is there already{which}; --replace replaces it")
+    return UsageError(f"{path} already exists{which}. To replace it, use --replace")
 
 
 def refuse_input(path: str, read: Iterable[str]) -> None:
     """Refuse an output path that is also an input file."""
     if os.path.realpath(path) in map(os.path.realpath, read):
-        raise UsageError("--output must not be one of the files that are read")
+        raise UsageError("--output must differ from all input files")

@@ -47,7 +47,7 @@ def declare_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="FILE.parquet|csv",
-        help="look whether this file has the columns, and whether its first rows can be used",
+        help="check whether this file has the columns, and whether its first rows are usable",
     )
 
 
@@ -134,9 +134,9 @@ def declare_plan(parser: argparse.ArgumentParser) -> None:
     add_settings_options(parser)
     parser.add_argument(
         "--records",
-        type=read_whole(1, _MAX_N, "a whole number from 1 to 2**50, as 1000000 or 1e6"),
+        type=read_whole(1, _MAX_N, "a whole number from 1 to 2**50, such as 1000000 or 1e6"),
         metavar="N",
-        help="about how many records count in one release, as 1e6; with weights, their total weight; of one key",
+        help="the approximate number of records of one release and key, such as 1e6; with weights, their total weight",
     )
     parser.add_argument(
         "--target-error",
@@ -150,7 +150,7 @@ def declare_plan(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         type=read_real,
         metavar=("MEDIAN", "P99"),
-        help="of quantiles, about the median and the 99 %% point of the values; adds errors of values, with --records",
+        help="for quantiles, the approximate median and 99 %% point of values; adds errors of values, with --records",
     )
     parser.add_argument(
         "--quantile",
@@ -187,9 +187,9 @@ def declare_rehearse(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--show",
-        type=read_whole(1, _MOST, "a whole number from 1 to 2**20, as 20"),
+        type=read_whole(1, _MOST, "a whole number from 1 to 2**20, such as 20"),
         metavar="N",
-        help="how many of the most frequent items of each key are shown (the k of a top-K list, else 10)",
+        help="the number of most frequent items to show for each key (the k of a top-K list, or 10)",
     )
     parser.add_argument(
         "--quantile",
@@ -197,7 +197,7 @@ def declare_rehearse(parser: argparse.ArgumentParser) -> None:
         type=read_share,
         default=USUAL_SHARES,
         metavar="Q",
-        help="which quantiles are shown (0.1 0.25 0.5 0.75 0.9 0.99)",
+        help="the quantiles to show (0.1 0.25 0.5 0.75 0.9 0.99)",
     )
     add_settings_options(parser)
     add_format(parser, ("text", "json"))

@@ -68,7 +68,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
     except ImportError as error:
         raise UsageError.of(error) from None
     except (ValueError, OverflowError, TypeError):  # the message may contain an item
-        raise AnswerError("these answers do not fit on an axis") from None
+        raise AnswerError("these answers cannot be drawn on an axis") from None
 
 
 def _draw_cdf(axes: Any, panel: Panel, names: Names) -> None:
@@ -162,7 +162,9 @@ def declare_plot(parser: argparse.ArgumentParser) -> None:
         words = {"help": f"over time: {entry.words}"} if _is_over_time(entry) else {}
         asking.add_question(kinds, entry, **words, **_CHANGES.get(entry.takes, {}))
     asking.add_answer_options(parser)
-    parser.add_argument("--so-far", action="store_true", help="over time: all windows up to each, of rows over time")
+    parser.add_argument(
+        "--so-far", action="store_true", help="over time: all windows up to each window, for timeline rows"
+    )
     asking.add_labels(parser)
     add_output_options(parser, PICTURES)
 
@@ -177,7 +179,7 @@ def plot(arguments: argparse.Namespace) -> int:
     drawing, over_time = ask.entry.drawing, _is_over_time(ask.entry)
     assert drawing is not None  # questions without a drawing have no option
     if arguments.so_far and (not over_time or horizon is None):
-        raise UsageError("--so-far is about rows over time: give --horizon, and what to draw over time")
+        raise UsageError("--so-far requires timeline rows. Set --horizon, and a question that is drawn over time")
     stored = asking.read_asked(arguments)
     panels, code = [], DONE
     found = (_over_time if over_time else _alone)(stored, horizon, arguments, ask)
@@ -189,7 +191,7 @@ def plot(arguments: argparse.Namespace) -> int:
             code = NO_ANSWER
         if len(panels) > MAX_PANELS:
             raise UsageError(
-                f"this would draw more than {MAX_PANELS} panels: pick a key with --key, or give fewer files"
+                f"a plot can show at most {MAX_PANELS} panels. Select a key with --key, or pass fewer files"
             )
     if panels:
         labels = (arguments.value_label, arguments.weight_label)
@@ -208,12 +210,12 @@ def _with_points(ask: Ask) -> Ask:
     option, takes, what = ask.entry.option, ask.entry.takes, ask.what
     if takes is Takes.PARTS:
         if len(what) not in (0, 2):
-            raise UsageError(f"--{option} takes no value, or two: LOW HIGH")
+            raise UsageError(f"--{option} must have no value, or two: LOW HIGH")
         return dataclasses.replace(ask, what=(_POINTS, *what) if what else _POINTS)
     if takes is Takes.EDGES and len(what) > _MAX_BINS + 1:
-        raise UsageError(f"--{option} draws at most {_MAX_BINS} bins")
+        raise UsageError(f"--{option} supports at most {_MAX_BINS} bins")
     if _is_over_time(ask.entry) and takes is not Takes.NOTHING and len(what) > asking.MAX_SERIES:
-        raise UsageError(f"--{option} draws at most {asking.MAX_SERIES} lines")
+        raise UsageError(f"--{option} supports at most {asking.MAX_SERIES} lines")
     return ask
 
 
@@ -225,7 +227,7 @@ def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Na
     def panel(title: str, place: dict[str, Any], released: Any) -> Panel:
         found = asking.answer(ask, released, title, arguments.type)
         if not found.rows:
-            raise AnswerError("found nothing to draw")
+            raise AnswerError("there are no answers to draw")
         return Panel(place, [found.rows], released, found)
 
     for each in asking.releases_of(stored, horizon, ask, arguments):
@@ -255,9 +257,9 @@ def declare_explore(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `explore`."""
     add_files(parser)
     add_output_options(parser, _PAGES)
-    parser.add_argument("--title", default="A private release", help="of the page (A private release)")
+    parser.add_argument("--title", default="A private release", help="the title of the page (A private release)")
     asking.add_labels(parser)
-    asking.add_answer_options(parser, "the items that the page suggests, and flat sketches list, one a line; public")
+    asking.add_answer_options(parser, "the public items that the page suggests, and flat sketches list, one per line")
 
 
 def write_page(arguments: argparse.Namespace) -> int:
@@ -299,4 +301,4 @@ def _candidates(arguments: argparse.Namespace) -> tuple[Any, ...] | None:
     try:
         return asking.read_items(read_lines(arguments.candidates, "--candidates"), arguments.type)
     except ConfigError:
-        raise UsageError("--candidates must be whole numbers with --type int, one a line") from None
+        raise UsageError("--candidates must contain whole numbers with --type int, one per line") from None

@@ -30,16 +30,20 @@ from beam_dpsketch.frames.steps.files import Position, open_files
 from beam_dpsketch.statement.clipping import in_one_line
 
 _QUIET_SECONDS, _STEP = 2.0, 10
-_HAS_COST = ", and has cost budget"
-_ACCOUNT = "nothing was published; if dpsketch ledger show lists a payment for it, it can be written off"
+_HAS_COST = ", and the budget of its release is spent"
+_ACCOUNT = "nothing was published. If dpsketch ledger show lists its payment, the payment can be written off"
 
 
 def declare_run(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `run`."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet or CSV files, or patterns with wildcards")
     parser.add_argument("--output", metavar=f"X{SUFFIX}", help="the file of the release")
-    parser.add_argument("--replace", action="store_true", help="replace the release in this file, which stays spent")
-    parser.add_argument("--progress", action="store_true", help="say how much is read, also where nobody looks on")
+    parser.add_argument(
+        "--replace", action="store_true", help="replace this file; the budget of its release stays spent"
+    )
+    parser.add_argument(
+        "--progress", action="store_true", help="report the progress of reading, also without a terminal"
+    )
     add_settings_options(parser)
 
 
@@ -64,20 +68,23 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             _write(path, elements, replace=arguments.replace, rest=rest)
         except KeyboardInterrupt:
-            words = f"interrupted while writing {path}: if it is new, it is whole and has cost budget; else {rest}"
+            words = (
+                f"interrupted while writing {path}. If it is new, it is complete, and its budget is spent. Otherwise "
+                f"{rest}"
+            )
             raise AnswerError(words) from None
-        rest = "the files before it are whole, and have cost budget"
+        rest = "the earlier files are complete, and their budget is spent"
     if nothing:
         note(
-            f"no key passed the selection, so {arguments.output} contains no release; the privacy budget is spent all "
-            "the same: see `dpsketch spent`"
+            f"no key passed the selection, so {arguments.output} contains no release. The privacy budget is spent. "
+            "See `dpsketch spent`"
         )
     else:
         first, *others = files
         where = first if not others else f"{first} and {len(others)} more"
         count = sum(map(len, files.values()))
         releases = f"{count} release{'s' * (count != 1)}"
-        note(f"wrote {where} ({releases}); running this command again spends the privacy budget again")
+        note(f"wrote {where} ({releases}). Running this command again spends the privacy budget again")
         found = [each if declared.is_keyed else (None, each) for elements in files.values() for each in elements]
         asked = dict(enumerate(each for _, each in found))
         asked = SketchTimeline.by_key(found, declared.horizon) if declared.horizon else asked
@@ -102,7 +109,7 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
 
 def _check_output(path: str | None, *, replace: bool) -> None:
     if path is None:
-        raise UsageError(f"--output is missing: the file of the release, X{SUFFIX}")
+        raise UsageError(f"--output is missing. Set the file of the release, X{SUFFIX}")
     if not path.endswith(SUFFIX) or "\0" in path:
         raise UsageError(f"--output must end with {SUFFIX}")
     check_output(path, replace=replace, which=_HAS_COST)
@@ -111,7 +118,7 @@ def _check_output(path: str | None, *, replace: bool) -> None:
 
 def _note_unfinished(paths: Sequence[str]) -> None:
     for left in unfinished_files(paths):
-        note(f"{left} is left of a run that was stopped: it may hold a release, which has cost budget; delete it")
+        note(f"{left} remains from an interrupted run. It may contain a release whose budget is spent. Delete it")
 
 
 def _write(path: str, elements: Iterable[Any], *, replace: bool, rest: str) -> None:
@@ -137,7 +144,7 @@ class Progress:
         if step > self._said and time.monotonic() >= self._from:
             self._said = step
             read, total = (f"{size / 1e6:,.1f}" for size in (at.read, at.total))
-            note(f"read {read} of {total} MB ({step} %), {at.done} of {at.files} file(s) to the end")
+            note(f"read {read} of {total} MB ({step} %), {at.done} of {at.files} file(s) complete")
 
 
 def _window_files(output: str, declared: ReleaseSpec) -> list[str]:

@@ -37,7 +37,7 @@ def declare_spent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--delta",
         type=read_open_share,
-        help="the delta at which epsilon is shown; else the smallest that a release shows its own at",
+        help="the delta at which epsilon is shown (the smallest delta at which a release shows its own epsilon)",
     )
 
 
@@ -48,17 +48,15 @@ def show_spent(arguments: argparse.Namespace) -> int:
     """
     stored, nothing, damaged = read_all(arguments.files)
     for error in damaged:
-        note(FormatError(f"{error.message}; what it has spent is not in these sums"))
+        note(FormatError(f"{error.message}. Its privacy loss is not in these sums"))
     spent = add_up((each.released.privacy for each in stored), [each.spent.privacy for each in nothing])
     output.print_rows([_spent_row(each, arguments.delta) for each in spent], arguments)
     note(
-        "composed over these files, rounded up, as if all are about the same people; it can be less than the sum. "
-        "Other releases about these people add to it."
+        "composed over these files and rounded up, on the assumption that all are about the same people. The result "
+        "can be less than the sum. Other releases about these people add to it."
     )
     if len(spent) > 1:
-        note(
-            "lines with different privacy units or relations are different guarantees, and do not add up to one number"
-        )
+        note("lines with different privacy units or relations are different guarantees, and cannot be added up")
     return WRONG_USAGE if damaged else DONE
 
 
@@ -101,20 +99,20 @@ def use_ledger(arguments: argparse.Namespace) -> int:
 def _declare_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("account", metavar="ACCOUNT", help="a name for the account")
     parser.add_argument("--epsilon", metavar="E", type=_number, help="the limit, for all releases together")
-    parser.add_argument("--delta", metavar="D", type=_number, help="next to epsilon; without it, pure releases alone")
+    parser.add_argument("--delta", metavar="D", type=_number, help="with epsilon; without it, only pure releases")
     parser.add_argument("--rho", metavar="R", type=_number, help="in place of epsilon")
-    parser.add_argument("--period", choices=[*PERIODS], default="none", help="when the limit begins anew (none)")
+    parser.add_argument("--period", choices=[*PERIODS], default="none", help="when the limit is renewed (none)")
     parser.add_argument(
-        "--privacy-unit", choices=[*ACCOUNT_UNITS], default="privacy_id", help="what is protected (privacy_id)"
+        "--privacy-unit", choices=[*ACCOUNT_UNITS], default="privacy_id", help="the privacy unit (privacy_id)"
     )
     parser.add_argument("--relation", choices=[*_RELATIONS], default="add_or_remove_one", help="(add_or_remove_one)")
-    parser.add_argument("--data-set", metavar="TEXT", default="", help="what the releases are made of, in free words")
-    parser.add_argument("--who", metavar="TEXT", help="who adds it (the user)")
+    parser.add_argument("--data-set", metavar="TEXT", default="", help="the data behind the releases, in free words")
+    parser.add_argument("--who", metavar="TEXT", help="the author of the entry (the user)")
 
 
 def _create(ledger: Ledger, arguments: argparse.Namespace) -> None:
     if arguments.rho is None and arguments.epsilon is None:
-        raise UsageError("--epsilon is missing, with --delta, or --rho: the limit for all releases together")
+        raise UsageError("--epsilon or --rho is missing. Set the limit for all releases together")
     account = Account(
         name=arguments.account,
         limit=LossLimit(rho=arguments.rho, epsilon=arguments.epsilon, delta=arguments.delta),
@@ -134,7 +132,7 @@ def _list(ledger: Ledger, arguments: argparse.Namespace) -> None:
 
 def _declare_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("account", metavar="ACCOUNT", help="the account")
-    parser.add_argument("--period", metavar="P", help="one of its periods, as 2026-11; else all of them")
+    parser.add_argument("--period", metavar="P", help="a period of the account, such as 2026-11 (all periods)")
     output.add_format(parser)
 
 
@@ -152,27 +150,29 @@ def _show(ledger: Ledger, arguments: argparse.Namespace) -> None:
     if len(found) > 1:
         everywhere, within = limit.words(together(found)), limit.words(largest(found))
         note(
-            f"all periods together: {everywhere} for a person who is in each; and {within} for what is of one period "
-            "alone, if every release reads the records of its own period alone"
+            f"all periods together: {everywhere} for a privacy unit in every period, and {within} for a privacy unit "
+            "in a single period, if every release reads only the records of its own period"
         )
 
 
 def _declare_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--head", metavar="DIGEST", help="an earlier head, which the ledger must still hold")
+    parser.add_argument("--head", metavar="DIGEST", help="an earlier head, which the ledger must still contain")
 
 
 def _verify(ledger: Ledger, arguments: argparse.Namespace) -> None:
     verified = ledger.verify(arguments.head and arguments.head.lower())
     write(sys.stdout, f"{verified.entries} entries, all sums are right\nhead {verified.head}\n")
     if arguments.head:
-        note("the ledger holds the entry of the head that was given")
-    note("keep the head elsewhere: who may write to the ledger could make all digests anew; --head compares")
+        note("the ledger contains the given head")
+    note("store the head outside the ledger, because a writer could recompute all digests. To compare it, use --head")
 
 
 def _declare_write_off(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("payment", metavar="PAYMENT", help="as dpsketch ledger show names it")
-    parser.add_argument("--reason", required=True, metavar="TEXT", help="why nobody has seen anything of the release")
-    parser.add_argument("--who", metavar="TEXT", help="who writes it off (the user)")
+    parser.add_argument("payment", metavar="PAYMENT", help="its name in dpsketch ledger show")
+    parser.add_argument(
+        "--reason", required=True, metavar="TEXT", help="why no person has seen any part of the release"
+    )
+    parser.add_argument("--who", metavar="TEXT", help="the author of the entry (the user)")
 
 
 def _write_off(ledger: Ledger, arguments: argparse.Namespace) -> None:
@@ -200,7 +200,9 @@ def _export(ledger: Ledger, arguments: argparse.Namespace) -> None:
 
 
 def _declare_plot(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--account", action="append", metavar="ACCOUNT", help="one of them; else all, a panel each")
+    parser.add_argument(
+        "--account", action="append", metavar="ACCOUNT", help="an account to draw, in a separate panel (all)"
+    )
     output.add_output_options(parser, output.PICTURES)
 
 
@@ -211,7 +213,7 @@ def _plot(ledger: Ledger, arguments: argparse.Namespace) -> None:
     accounts = [ledger.account(name) for name in dict.fromkeys(names)]
     if not 0 < len(accounts) <= output.MAX_PANELS:
         raise AnswerError(
-            f"a picture has 1 to {output.MAX_PANELS} panels, and there are {len(accounts)} accounts: --account"
+            f"a picture can show 1 to {output.MAX_PANELS} accounts, got {len(accounts)}. Select accounts with --account"
         )
     with in_words_of(UsageError, ImportError):
         figure, grid = panel_grid(len(accounts), 1, _SIZE)
@@ -275,7 +277,7 @@ def _entry(account: Account, each: LedgerEntry) -> dict[str, Any]:
 
 
 def _limit(account: Account) -> str:
-    return account.limit.words() + ("" if account.period == "none" else f", anew each {account.period}")
+    return account.limit.words() + ("" if account.period == "none" else f", renewed each {account.period}")
 
 
 def _number(text: str) -> Any:
@@ -286,11 +288,11 @@ def _number(text: str) -> Any:
 
 
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[Ledger, Any], None]]] = {
-    "create": ("add an account, and make the ledger if there is none", _declare_create, _create),
-    "list": ("show what is spent and left of each account", output.add_format, _list),
+    "create": ("add an account, and create the ledger if necessary", _declare_create, _create),
+    "list": ("show the spent and the remaining budget of each account", output.add_format, _list),
     "show": ("show all payments of an account", _declare_show, _show),
-    "plot": ("draw what was spent over time", _declare_plot, _plot),
+    "plot": ("draw the spent budget over time", _declare_plot, _plot),
     "export": ("write all entries to a table", _declare_export, _export),
-    "verify": ("count all again, and print the head of the chain of entries", _declare_verify, _verify),
-    "write-off": ("take back what was paid for a release that was not made", _declare_write_off, _write_off),
+    "verify": ("add up all entries again, and print the head of their chain", _declare_verify, _verify),
+    "write-off": ("refund the payment for a release that was not made", _declare_write_off, _write_off),
 }

@@ -71,10 +71,12 @@ def read_stored(names: Sequence[str]) -> list[Stored]:
     if damaged:
         raise together(damaged)
     for each in nothing:
-        words = "no key passed the selection, so it contains no release; `dpsketch spent` shows what the run cost"
+        words = (
+            "no key passed the selection, so it contains no release. `dpsketch spent` shows the privacy loss of the run"
+        )
         note(f"{each.path}: {words}")
     if not stored:
-        raise AnswerError("these files hold no release")
+        raise AnswerError("these files contain no release")
     return stored
 
 
@@ -131,13 +133,15 @@ def _spaced(time: str) -> str:
 
 def _paths(name: str) -> list[str]:
     if "\0" in name:
-        raise UsageError("no file has a name with a zero byte")
+        raise UsageError("file names must not contain a zero byte")
     if os.path.isdir(name):
         found = sorted(_inside(name))
         missing = f"no file in {name} ends with {SUFFIX}"
     else:
         found = [name] if os.path.exists(name) else sorted(glob.glob(name))
-        missing = f"no file matches {name}" + ("; only local files are read: copy it here" if "://" in name else "")
+        missing = f"no file matches {name}" + (
+            ". Only local files are supported. Copy it to this machine" if "://" in name else ""
+        )
     if not found:
         raise UsageError(missing)
     if folders := [path for path in found if os.path.isdir(path)]:
@@ -184,9 +188,9 @@ def inspect(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         output_kind(arguments, ["parquet"])
         if arguments.privacy or arguments.format != "table":
-            raise UsageError("--privacy and --format are for what is printed: leave them out with --output")
+            raise UsageError("--privacy and --format are not supported with --output. Remove them")
     elif arguments.replace:
-        raise UsageError("--replace is for --output: leave it out, or name a file")
+        raise UsageError("--replace requires --output. Remove it, or set --output")
     stored, nothing, damaged = read_all(arguments.files)
     for error in damaged:
         note(error)

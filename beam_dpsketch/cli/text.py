@@ -104,12 +104,12 @@ def read_lines(path: str, option: str) -> list[str]:
         with open(path, encoding="utf-8-sig") as file:
             lines = [*filter(None, (line.strip(BLANKS) for line in file.read().split("\n")))]
     except OSError as error:  # the path is not shown, because it may be the items themselves
-        words = f"must be a file with one item a line, and what was given is none: {error.strerror}"
+        words = f"must be a readable file with one item per line: {error.strerror}"
         raise UsageError(f"{option} {words}") from None
     except ValueError:  # the decoding error contains bytes of the file
-        raise UsageError(f"{option} must be a file of text in UTF-8, with one item a line") from None
+        raise UsageError(f"{option} must be a text file in UTF-8 with one item per line") from None
     if not lines:
-        raise UsageError(f"{option} must be a file with one item a line, and it is empty")
+        raise UsageError(f"{option} must be a file with at least one item, one per line")
     return lines
 
 

@@ -32,7 +32,7 @@ from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.config.plain import plain
 from beam_dpsketch.exact.domains import BytesDomain, Domain
 
-_WORDS = f"give one kind of question: {', '.join(QUESTIONS)}"
+_WORDS = f"set a single question: {', '.join(QUESTIONS)}"
 
 
 def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | None = None) -> Ask:
@@ -48,13 +48,13 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
     block = read_block(given, path, ASK_BLOCK, **_readers(value_reader(domain)))
     confidence = block.pop("confidence", ASK_BLOCK.entries["confidence"].usual)
     if not 0 < confidence < 1:
-        raise refusal(join(path, "confidence"), "must be between 0 and 1, as 0.95")
+        raise refusal(join(path, "confidence"), "must be between 0 and 1, such as 0.95")
     candidates = block.pop("candidates", None)
     kind: Kind = take_one(block, path, QUESTIONS, _WORDS)  # type: ignore[assignment]
     if candidates is not None and QUESTIONS[kind].items_in != "candidates":
-        raise refusal(join(path, "candidates"), "is for top_k alone, which chooses from them", "E804")
+        raise refusal(join(path, "candidates"), "is supported with top_k only", "E804")
     if QUESTIONS[kind].needs_order and not (domain and domain.is_ordered):
-        raise refusal(join(path, kind), "needs a domain with an order: integer, float, ipv4 or timestamp", "E808")
+        raise refusal(join(path, kind), "requires an ordered domain: integer, float, log, ipv4 or timestamp", "E808")
     limit = QUESTIONS[kind].limit
     if limit is not None and isinstance(block[kind], int) and not 1 <= block[kind] <= limit:
         raise refusal(join(path, kind), f"must be from 1 to {limit}, got {block[kind]}")
@@ -80,7 +80,7 @@ def _readers(value: Reader) -> Mapping[str, Reader]:
     def pair(settings: Any, path: str) -> tuple[Any, ...]:
         ends: tuple[Any, ...] = _listed(value, 0)(settings, path)
         if len(ends) != 2:
-            raise refusal(path, f"expected the low and the high end, as [0, 60]; got {len(ends)} values")
+            raise refusal(path, f"must contain the low and the high end, such as [0, 60], got {len(ends)} values")
         return ends
 
     def parts(settings: Any, path: str) -> Any:
@@ -89,7 +89,7 @@ def _readers(value: Reader) -> Mapping[str, Reader]:
     forms: dict[Takes, Reader] = {
         Takes.VALUES: values,
         Takes.RANGES: _listed(pair),
-        Takes.EDGES: _listed(value, 2, "needs at least two edges"),
+        Takes.EDGES: _listed(value, 2, "must contain at least two edges"),
         Takes.PARTS: parts,
     }
     found: dict[str, Reader] = {kind: forms[entry.takes] for kind, entry in QUESTIONS.items() if entry.takes in forms}
@@ -100,19 +100,19 @@ def _check_ranges(pairs: Any, path: str, domain: Any) -> None:
     for place, pair in enumerate(pairs):
         low, high = domain.index(pair)[0]
         if low > high:
-            raise refusal(f"{path}[{place}]", f"the low end comes first, got {pair[0]} and {pair[1]}: swap them")
+            raise refusal(f"{path}[{place}]", f"must begin with the low end, got {pair[0]} and {pair[1]}")
 
 
 def _read_share(value: Any, path: str) -> float:
     share = read_number(value, path)
     if not 0 <= share <= 1:
-        raise refusal(path, "must be from 0 to 1, as 0.5 for the median")
+        raise refusal(path, "must be from 0 to 1, such as 0.5 for the median")
     return float(share)
 
 
 def _read_true(value: Any, path: str) -> bool:
     if not read_flag(value, path):
-        raise refusal(path, "expected true; leave it out otherwise")
+        raise refusal(path, "must be true. To use another question, remove the setting")
     return True
 
 
@@ -144,15 +144,15 @@ _READERS: Mapping[type, Reader] = {int: read_whole, float: _read_real, datetime.
 """Forms by value type. The spelling of text depends on the domain."""
 
 _ASKED: Mapping[Takes, tuple[Form, str]] = {
-    Takes.SHARES: (Form(list[float], _listed(_read_share)), "a list, as `[0.5, 0.95]`"),
+    Takes.SHARES: (Form(list[float], _listed(_read_share)), "a list, such as `[0.5, 0.95]`"),
     Takes.VALUES: (ITEMS_FORM, "a list"),
-    Takes.RANGES: (ITEMS_FORM, "a list of pairs, as `[[0, 15], [15, 60]]`"),
-    Takes.EDGES: (ITEMS_FORM, "a list, as `[0, 15, 60]`"),
+    Takes.RANGES: (ITEMS_FORM, "a list of pairs, such as `[[0, 15], [15, 60]]`"),
+    Takes.EDGES: (ITEMS_FORM, "a list, such as `[0, 15, 60]`"),
     Takes.PARTS: (ITEM_FORM, "a list of values, or a number N"),
     Takes.COUNT: (WHOLE_FORM, "a number K"),
     Takes.NOTHING: (Form(bool, _read_true), "`true`"),
 }
-_CANDIDATES = "with `top_k`: the public list of items to choose from; not needed where a release is searched"
+_CANDIDATES = "with `top_k`: the public list of items to choose from; not required if the release itself finds values"
 
 ASK_BLOCK = Block(
     "Ask",
@@ -163,7 +163,7 @@ ASK_BLOCK = Block(
             for form, words in [_ASKED[entry.takes]]
         },
         "candidates": Entry(_CANDIDATES, ITEMS_FORM),
-        "confidence": Entry("of each interval, between 0 and 1", NUMBER_FORM, usual=0.95),
+        "confidence": Entry("the confidence of each interval, between 0 and 1", NUMBER_FORM, usual=0.95),
     },
 )
 """Settings of each question. The domain defines the spelling of values."""

@@ -38,8 +38,8 @@ _TIME = re.compile(
 _PERHAPS_A_DATE = re.compile(r"\d{4}|\d{8}", re.ASCII)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d|w)", re.ASCII)
 _MICROS = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6, "w": 604800 * 10**6}
-_READ_AS_NOTHING = "nothing; YAML reads null and ~ as nothing: put it in quotes"
-_READ_AS_BOOLEAN = "YAML reads yes, no, on and off as booleans: put it in quotes"
+_READ_AS_NOTHING = "nothing. YAML reads null and ~ as nothing. Put text in quotes"
+_READ_AS_BOOLEAN = "YAML reads yes, no, on and off as booleans. Put text in quotes"
 
 
 class Form(NamedTuple):
@@ -58,7 +58,7 @@ def read_text(value: Any, path: str) -> str:
     """Read a non-empty text, such as a field name."""
     if isinstance(value, str) and value:
         return value
-    hint = f"; {_READ_AS_BOOLEAN}" if isinstance(value, bool) else ""
+    hint = f". {_READ_AS_BOOLEAN}" if isinstance(value, bool) else ""
     raise refusal(path, f"expected text, such as the name of a field, got {shown(value)}{hint}")
 
 
@@ -125,7 +125,7 @@ def read_bytes(value: Any, path: str) -> bytes:
     try:
         return bytes.fromhex(value)
     except (TypeError, ValueError):
-        raise refusal(path, 'expected bytes in hexadecimal digits, two for each, in quotes, as "00ff"') from None
+        raise refusal(path, 'expected hexadecimal digits in quotes, two per byte, such as "00ff"') from None
 
 
 def read_time(value: Any, path: str) -> datetime.datetime:
@@ -149,8 +149,8 @@ def read_time(value: Any, path: str) -> datetime.datetime:
         if seconds is not None:
             return from_seconds(seconds)
     except (ValueError, OverflowError):
-        raise refusal(path, f"not a time of the calendar: {shown(value)}") from None
-    raise refusal(path, f'expected a time, as "2024-01-31T08:00:00", or seconds since 1970, got {shown(value)}')
+        raise refusal(path, f"must be a valid time, got {shown(value)}") from None
+    raise refusal(path, f'expected a time, such as "2024-01-31T08:00:00", or seconds since 1970, got {shown(value)}')
 
 
 def read_duration(value: Any, path: str) -> datetime.timedelta:
@@ -162,13 +162,13 @@ def read_duration(value: Any, path: str) -> datetime.timedelta:
     elif number is not None and math.isfinite(number):
         micros = read_fraction(number, path) * _MICROS["s"]
     else:
-        raise refusal(path, f"expected a length of time, as 30m, 1h or 7d, or seconds, got {shown(value)}")
+        raise refusal(path, f"expected a duration, such as 30m, 1h or 7d, or seconds, got {shown(value)}")
     if micros.denominator != 1:
-        raise refusal(path, "expected a length of time without parts of a microsecond")
+        raise refusal(path, "must be a whole number of microseconds")
     try:
         return datetime.timedelta(microseconds=micros.numerator)
     except OverflowError:
-        raise refusal(path, "the length of time is too large") from None
+        raise refusal(path, "the duration is too long") from None
 
 
 def read_item(value: Any, path: str) -> Any:
@@ -179,7 +179,11 @@ def read_item(value: Any, path: str) -> Any:
         return read_bytes(value["hex"], f"{path}.hex")
     if isinstance(value, (str, bytes, int)) and not isinstance(value, bool):
         return value
-    found = {bool: f"a boolean; {_READ_AS_BOOLEAN}", type(None): _READ_AS_NOTHING, float: "a number with a point"}
+    found = {
+        bool: f"a boolean. {_READ_AS_BOOLEAN}",
+        type(None): _READ_AS_NOTHING,
+        float: "a number with a decimal point",
+    }
     kind = found.get(type(value)) or shown(value)
     raise refusal(path, f"expected text, a whole number or a list of these, got {kind}")
 
@@ -272,8 +276,8 @@ class Entry(NamedTuple):
     Attributes:
       words: line of documentation, or empty to use the first sentence in the value object's docstring.
       form: its spelling. An inner block may have a reader elsewhere.
-      needed: message if a required setting is missing, appended to `words` if it begins with "as". Empty for optional
-        settings.
+      needed: message if a required setting is missing, a noun phrase after "Set", appended to `words` if it begins with
+        "such as". Empty for optional settings.
       kinds: release kinds with this setting, or empty for all kinds.
       without: release kinds without this setting, if all other kinds have it.
       usual: default shown on the page, or `None` to use the argument's default.
@@ -293,7 +297,7 @@ class Entry(NamedTuple):
     @property
     def missing(self) -> str:
         """Message for a missing setting."""
-        return f"{self.words}, {self.needed}" if self.needed.startswith("as ") else self.needed
+        return f"{self.words}, {self.needed}" if self.needed.startswith("such as ") else self.needed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -418,7 +422,7 @@ def read_block(settings: Any, path: str, block: Block, **readers: Reader) -> dic
     """
     given = plain(settings, path)
     if not isinstance(given, dict):
-        raise refusal(path, f"expected a block with {', '.join(block.entries)}; got {shown(given)}")
+        raise refusal(path, f"expected a block with {', '.join(block.entries)}, got {shown(given)}")
     read = {}
     with AllAtOnce() as checks:
         for name, value in given.items():
@@ -429,7 +433,7 @@ def read_block(settings: Any, path: str, block: Block, **readers: Reader) -> dic
         meant = {nearest(name, block.entries) for name in given.keys() - block.entries.keys()}
         for name, words in block.required.items():
             if name not in given and name not in meant:
-                checks.refuse(refusal(join(path, name), f"is missing; {words}", "E802"))
+                checks.refuse(refusal(join(path, name), f"is missing. Set {words}", "E802"))
     return read
 
 
@@ -440,7 +444,7 @@ def take_one(given: Mapping[str, Any], path: str, names: Iterable[str], words: s
         return found[0]
     if not found:
         raise refusal(path, words, "E803")
-    raise refusal(path, f"{' and '.join(found)} are given at once; {words}", "E803")
+    raise refusal(path, f"{' and '.join(found)} cannot be combined. {words[0].upper()}{words[1:]}", "E803")
 
 
 def refuse_others(given: Iterable[str], path: str, known: Iterable[str], words: str) -> None:

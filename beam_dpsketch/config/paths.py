@@ -24,7 +24,7 @@ def refusal(path: str, message: str, code: str = "E805") -> ConfigError:
 
 def unknown(path: str, name: str, known: Iterable[str]) -> ConfigError:
     """Build the error about an unknown name, with the nearest known name as a hint."""
-    hint = hint_of(name, known) or f"; known here: {', '.join(known)}"
+    hint = hint_of(name, known) or f". Known settings: {', '.join(known)}"
     return refusal(join(path, name), f"unknown setting{hint}", "E801")
 
 

@@ -52,7 +52,7 @@ class _Walk:
         if isinstance(value, numbers.Real):
             return _plain_number(value, path)
         if isinstance(value, (datetime.date, datetime.time)):
-            raise refusal(path, f'put times in quotes, as "{value.isoformat()}"')
+            raise refusal(path, f'must be in quotes: "{value.isoformat()}"')
         as_dict = getattr(value, "_asdict", None) or getattr(value, "as_dict", None)
         is_row = False
         if not isinstance(value, Mapping) and callable(as_dict):
@@ -72,7 +72,7 @@ class _Walk:
     def _count(self, values: int, path: str) -> None:
         self.left -= values
         if self.left < 0:
-            raise refusal(path, f"there are more than {MAX_VALUES} values in all; anchors of YAML count each time")
+            raise refusal(path, f"the settings have more than {MAX_VALUES} values. Each use of a YAML anchor counts")
 
     def _block(self, value: Mapping[Any, Any], path: str, depth: int, *, may_be_null: bool) -> dict[str, Any]:
         block = {}
@@ -80,7 +80,10 @@ class _Walk:
             if not isinstance(name, str):
                 raise refusal(path, f"names of settings must be text, got {type(name).__name__}")
             if each is None and not may_be_null and _TWO_MEANINGS.fullmatch(join(path, name)):
-                words = "is null, which Python and settings read differently: write none, or leave it out for the usual"
+                words = (
+                    "must not be null, because Python and settings read null differently. Write none, or remove the "
+                    "setting to use the default"
+                )
                 raise refusal(join(path, name), words)
             if each is not None and name not in _OF_BEAM_YAML:
                 block[name] = self.visit(each, join(path, name), depth + 1)
@@ -90,7 +93,7 @@ class _Walk:
 def _plain_number(value: numbers.Real, path: str) -> int | float | Fraction:
     """Convert numpy numbers to Python numbers."""
     if isinstance(value, numbers.Integral) and abs(int(value)) > _MAX_NUMBER:
-        raise refusal(path, "the number is too large: no setting takes more than 2**64")
+        raise refusal(path, "must be between -2**64 and 2**64")
     if isinstance(value, numbers.Integral):
         return int(value)
     return value if isinstance(value, Fraction) else float(value)
@@ -118,11 +121,11 @@ def _parse_json(text: str, path: str) -> Any:
         block = dict(found)
         if len(block) < len(found):
             names = [name for name, _ in found]
-            raise refusal(path, f"{join('', max(names, key=names.count))} is given twice; keep one of them", "E806")
+            raise refusal(path, f"{join('', max(names, key=names.count))} is given twice. Remove the duplicate", "E806")
         return block
 
     def constant(name: str) -> NoReturn:
-        raise refusal(path, f"{name} is not a number that can be used; take a finite one", "E806")
+        raise refusal(path, f"{name} is not supported. Use a finite number", "E806")
 
     try:
         return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
@@ -140,7 +143,7 @@ def _parse_yaml(text: str, path: str) -> Any:
 
         from beam_dpsketch.config.strict_yaml import StrictLoader
     except ImportError:
-        raise refusal(path, "expected JSON; to read YAML, install PyYAML", "E806") from None
+        raise refusal(path, "expected JSON. To read YAML, install PyYAML", "E806") from None
     try:
         return yaml.load(text, Loader=StrictLoader)
     except yaml.YAMLError as error:
@@ -150,4 +153,4 @@ def _parse_yaml(text: str, path: str) -> Any:
     except RecursionError:
         raise refusal(path, _TOO_DEEP, "E806") from None
     except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):  # raised by PyYAML's constructors
-        raise refusal(path, "a value is not what its form in YAML says; put it in quotes", "E806") from None
+        raise refusal(path, "a value does not match its YAML type. Put the value in quotes", "E806") from None

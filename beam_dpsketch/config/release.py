@@ -42,14 +42,16 @@ from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.summary_counts import SummaryCounts
 
-_USE = "give epsilon and delta, as epsilon: 2 and delta: 1.0e-6, or rho"
+_USE = "set epsilon and delta, such as epsilon: 2 and delta: 1.0e-6, or rho"
 _SHARE, _LEDGER = "share: 1/4 and of: {epsilon: 2, delta: 1.0e-6}", "ledger: spent.db and account: visits"
-_WHOM = "give privacy_id, the field that says whose a record is; or take privacy_unit: record, which protects no person"
-_HOW_MUCH = "give norm, as norm: {max_norm: 10} or norm: auto; or records"
-_ALONE = "not a setting of privacy_unit: {record: ...}; put max_weight and signed into record, or take privacy_id"
+_WHOM = "set privacy_id, the field with the privacy id, or use privacy_unit: record, which protects single records only"
+_HOW_MUCH = "set norm, such as norm: {max_norm: 10} or norm: auto, or records"
+_ALONE = (
+    "cannot be combined with privacy_unit: {record: ...}. Move max_weight and signed into record, or use privacy_id"
+)
 _WHICH = (
-    "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
-    "are in; or assume_public: true, if the keys in the data may be published"
+    "set public, the list of keys to release; select, such as select: {delta: 1.0e-8}, for keys with enough privacy "
+    "ids; or assume_public: true, if the keys in the data are public"
 )
 _TYPES = read_choice({kind.type_name: kind for kind in DOMAINS})
 _LEVELS = table.TREE_BLOCK.only(("levels", "seed", "hash_version"))
@@ -96,7 +98,7 @@ def _read_settings(written: Any, path: str) -> dict[str, Any]:
             block = Block(table.RELEASE_BLOCK.name, {**others, **known.entries})
         given = checks.do(read_block, written, path, block, **_READERS) or {}
         if kind in KINDS:
-            words = f"not a setting of kind {kind}, which has {', '.join(known.without('kind').entries)}"
+            words = f"is not a setting of kind {kind}. Supported: {', '.join(known.without('kind').entries)}"
             names = [name for name in written if name in table.RELEASE_BLOCK.entries]
             if KINDS[kind].is_search and "horizon" in names:
                 names.remove("horizon")
@@ -104,9 +106,9 @@ def _read_settings(written: Any, path: str) -> dict[str, Any]:
             checks.do(refuse_others, names, path, known.entries, words)
         for pair in table.RELEASE_BLOCK.either:
             if given.keys() & set(pair):
-                checks.do(take_one, given, path, pair, f"give {pair[0]} or {pair[1]}")
+                checks.do(take_one, given, path, pair, f"remove {pair[0]} or {pair[1]}")
         if kind == "quantiles" and isinstance(given.get("domain"), BytesDomain):
-            words = "text and bytes have no order for quantiles; take top_k"
+            words = "quantiles require an ordered domain, and text and bytes have no order. Use top_k"
             checks.refuse(refusal(join(path, "domain.type"), words, "E808"))
     return given
 
@@ -126,7 +128,7 @@ def _read_metrics(settings: Any, path: str) -> dict[str, Metric]:
     found: dict[str, Metric] = {}
     for place, (name, metric) in enumerate(read_list(settings, path, _read_metric)):
         if name in found:
-            raise refusal(f"{path}[{place}].name", "is the name of another metric too", "E513")
+            raise refusal(f"{path}[{place}].name", "must differ from the names of other metrics", "E513")
         found[name] = metric
     return found
 
@@ -187,7 +189,7 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
     if "share" not in given and "of" not in given:
         spent = _read_whole(given, path)
     else:
-        refuse_others(given, path, ("share", "of", "summary_counts"), "not a setting next to share; put it into of")
+        refuse_others(given, path, ("share", "of", "summary_counts"), "cannot be combined with share. Move it into of")
         share, whole = (_take(given, name, path, _SHARE) for name in ("share", "of"))
         spent = whole.share(share, given.get("summary_counts", whole.summary_counts))
     if not paying:
@@ -208,7 +210,7 @@ def _read_budget(settings: Any, path: str) -> PrivacySpec:
 
 def _take(given: Mapping[str, Any], name: str, path: str, both: str) -> Any:
     if name not in given:
-        raise refusal(join(path, name), f"is missing; give both, as {both}", "E802")
+        raise refusal(join(path, name), f"is missing. Set both, such as {both}", "E802")
     return given[name]
 
 
@@ -261,7 +263,7 @@ def read_windows(settings: Any, path: str = "windows") -> TimeRange:
     given = plain(settings, path)
     if isinstance(given, list):
         if len(given) != 2:
-            raise refusal(path, f"expected two times, the start and the end, got {len(given)}")
+            raise refusal(path, f"must contain two times, the start and the end, got {len(given)}")
         given = {name: time for name, time in zip(("start", "end"), given, strict=True) if time is not None}
     return make(path, TimeRange, read_block(given, path, table.WINDOWS_BLOCK))
 
@@ -289,13 +291,13 @@ def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
     given = plain(settings, path)
     given = {"type": given} if isinstance(given, str) else given
     if not isinstance(given, dict):
-        raise refusal(path, f"expected a block, as {{type: integer, low: 0, high: 100}}, got {shown(given)}")
+        raise refusal(path, f"expected a block, such as {{type: integer, low: 0, high: 100}}, got {shown(given)}")
     if "type" not in given:
-        raise refusal(join(path, "type"), f"is missing; one of {', '.join(table.DOMAIN_TYPES)}", "E802")
+        raise refusal(join(path, "type"), f"is missing. Set one of {', '.join(table.DOMAIN_TYPES)}", "E802")
     chosen = _TYPES(given["type"], join(path, "type"))
     block = table.DOMAIN_TYPES[chosen.type_name]
     others = table.DOMAIN_BLOCK.entries.keys() - block.entries.keys()
-    words = f"not a setting of type {given['type']}, which has {', '.join(block.without('type').entries) or 'none'}"
+    words = f"is not a setting of type {given['type']}. Supported: {', '.join(block.without('type').entries) or 'none'}"
     refuse_others(given, path, given.keys() - others, words)
     read = read_block(given, path, block)
     return make(path, chosen, {name: value for name, value in read.items() if name != "type"})
@@ -306,7 +308,7 @@ def read_spec(settings: Any, path: str = "spec") -> SketchSpec:
     given = read_block(settings, path, table.SPEC_BLOCK)
     if not given.keys() & _ACCURACY.required.keys():
         return make(path, SketchSpec, given)
-    refuse_others(given, path, _ACCURACY.entries, "not a setting next to relative_error, which chooses depth and width")
+    refuse_others(given, path, _ACCURACY.entries, "cannot be combined with relative_error, which sets depth and width")
     read_block(settings, path, _ACCURACY)
     return make(path, SketchSpec.for_accuracy, given)
 
@@ -327,16 +329,16 @@ def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = 
         other setting requires `arity`.
     """
     if not domain.is_ordered:
-        raise refusal(path, "not a setting of text and bytes, which are counted one by one; leave it out", "E804")
+        raise refusal(path, "is not supported for text and bytes, which have no order. Remove it", "E804")
     given = read_block(settings, path, table.TREE_BLOCK)
     if "levels" in given or "hash_version" in given:
-        refuse_others(given, path, _LEVELS.entries, "not a setting next to levels, which say all of the layout")
+        refuse_others(given, path, _LEVELS.entries, "cannot be combined with levels, which define the whole layout")
         read_block(settings, path, _LEVELS)
         return make(path, functools.partial(TreeSpec, domain=domain), given)
     if search and given.keys() <= {"memory", "seed"}:
         return make(path, functools.partial(TreeSpec.for_search, domain), given)
     if search and "arity" not in given:
-        words = "is missing; a tree for a top-K list with more settings than memory and seed needs it, as arity: 16"
+        words = "is missing. A tree of a top-K list requires it with settings other than memory and seed. Set arity: 16"
         raise refusal(join(path, "arity"), words, "E802")
     return make(path, functools.partial(TreeSpec.for_memory, domain), given)
 

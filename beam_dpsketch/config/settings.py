@@ -63,7 +63,7 @@ _SKETCH = one_of(SKETCHES)
 def _read_share(value: Any, path: str) -> Fraction:
     share = read_fraction(value, path)
     if not 0 < share <= 1:
-        raise refusal(path, "must be above 0 and at most 1, as 1/4")
+        raise refusal(path, "must be above 0 and at most 1, such as 1/4")
     return share
 
 
@@ -76,7 +76,7 @@ def _read_k(value: Any, path: str) -> int:
 
 def _read_true(value: Any, path: str) -> bool:
     if value is not True and value != "true":
-        raise refusal(path, f"expected true, or public or select in its place; got {shown(value)}")
+        raise refusal(path, f"must be true, got {shown(value)}. To list or select keys, use public or select instead")
     return True
 
 
@@ -108,84 +108,91 @@ OF_BLOCK = block_of("Whole", PrivacySpec, {name: entry._replace(option=None) for
                     either=_EITHER, without=("summary_counts",))
 PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
     **_LOSS,
-    "share": Entry("the part of `of` that this release spends, above 0 and at most 1, as `1/4`", _SHARE),
+    "share": Entry("this release's share of the budget in `of`, above 0 and at most 1, such as `1/4`", _SHARE),
     "of": Entry(
-        "the budget of all releases together: a block with `epsilon`, `delta`, `rho` and `relation`", OF_BLOCK),
-    "summary_counts": Entry("a block, or `none`, which gives all of rho to the sketch", SIDE_BLOCK),
+        "the total budget of all releases: a block with `epsilon`, `delta`, `rho` and `relation`", OF_BLOCK),
+    "summary_counts": Entry("a block, or `none` to spend all of rho on the sketch", SIDE_BLOCK),
     "ledger": Entry(
         "the file or the PostgreSQL URL of the ledger that pays for every run", TEXT_FORM,
         option=Option("FILE")),
     "account": Entry("the account of the ledger; required with `ledger`", TEXT_FORM, option=Option("NAME")),
 }, either=_EITHER)
 
-_KEYS_OF_ID = Option(help="in how many keys, or texts, an id counts; or votes under --max-norm")
+_KEYS_OF_ID = Option(
+    help="the number of keys, or texts, in which a privacy id counts; with --max-norm, the number of keys it votes for")
 RECORD_BLOCK = block_of("Record", Record, {"max_weight": Entry(option=Option("W"))})
 RECORDS_BLOCK = block_of("Records", RecordBounds, {
-    "max_records": Entry(needed="how many records of one id count for one key, as 10", option=Option()),
+    "max_records": Entry(needed="the number of records per privacy id and key that count, such as 10", option=Option()),
     "max_keys": Entry(option=_KEYS_OF_ID),
 }, like=RECORD_BLOCK)
 _NORM = block_of("Norm", NormBound, {
     "max_norm": Entry(
-        needed="about as many records as a heavy person has of one item, as max_norm: 10; or norm: auto",
-        option=Option("N|auto", "how many records of one item of an id count in full; auto lets the data choose")),
+        needed="the number of records with the same item that count in full per privacy id, such as max_norm: 10, or "
+        "use norm: auto",
+        option=Option(
+            "N|auto",
+            "the number of records with the same item that count in full per privacy id; auto: chosen from the data")),
     "norm": Entry(form=one_of(("l1", "l2")), option=Option("l1|l2")),
     "max_keys": Entry(
-        "the number of keys that an id votes for, required with `keys: {select: ...}`; or the number of items "
+        "the number of keys that a privacy id votes for, required with `keys: {select: ...}`; or the number of items "
         "in which it counts for thresholded counts, 128 if not given", option=_KEYS_OF_ID),
 }, like=RECORD_BLOCK)
 AUTO_BLOCK = block_of("Auto", AutoNorm, {
     "optimize_for": Entry(form=one_of(tuple(ITEM_SHARES))),
     "max_keys": Entry(
-        "the number of items in which an id counts for thresholded counts", usual="128", option=_KEYS_OF_ID),
+        "the number of items in which a privacy id counts for thresholded counts", usual="128", option=_KEYS_OF_ID),
 }, like=_NORM)
 NORM_BLOCK = dataclasses.replace(_NORM, either=(("max_norm", "auto"),), entries={
     **_NORM.entries, "auto": Entry("in place of `max_norm`: a block; the data choose the norm", AUTO_BLOCK)})
 UNIT_BLOCK = block_of("Unit", PrivacyId, {
-    "privacy_id": Entry("the field with the privacy id; all records of an id are protected together", TEXT_FORM,
+    "privacy_id": Entry("the field with the privacy id; all records of a privacy id are protected together", TEXT_FORM,
                         option=Option("COLUMN")),
     "norm": Entry("the clipping norm: a block, or `auto`; scales larger contributions down", NORM_BLOCK),
     "records": Entry("the record bounds: a block; drops records above them at random", RECORDS_BLOCK),
     "max_windows": Entry(
-        "the number of windows in which an id counts; if not given, `records` protect an id within each window"),
-    "record": Entry("in place of all others: `{}`, or a block with `max_weight` and `signed`", RECORD_BLOCK,
-                    option=Option("record", "protect single records, and no person", "privacy_unit")),
+        "the number of windows in which a privacy id counts; if not given, `records` protect a privacy id within each "
+        "window"),
+    "record": Entry("in place of all other settings: `{}`, or a block with `max_weight` and `signed`", RECORD_BLOCK,
+                    option=Option("record", "protect single records instead of privacy ids", "privacy_unit")),
 }, either=(("privacy_id", "record"), ("norm", "records")), without=("field", "bounds"))
 
 SELECT_BLOCK = dataclasses.replace(block_of("Select", KeySelection, {
     "delta": Entry(
-        needed="take less than 1 / the number of people, as 1.0e-8",
-        option=Option("DELTA", "release keys that enough ids are in; the probability that one id shows a key, as 1e-8",
-                      "select_keys")),
+        needed="a probability well below 1 / (number of privacy ids), such as 1.0e-8",
+        option=Option(
+            "DELTA",
+            "release keys with enough privacy ids; the probability that a key with a single privacy id is released, "
+            "such as 1e-8", "select_keys")),
     "method": Entry(
         "`two_rounds` or `gaussian`; `geometric` is possible only if keys are released alone", one_of(METHODS)),
 }, without=("field", "opaque_bytes")), maker=dict)
 KEYS_BLOCK = block_of("Keys", AssumePublicKeys, {
     "field": Entry("the field of the output key: one release for each key",
-                   needed="the field that holds the key, as field: country", option=Option("COLUMN", name="key")),
+                   needed="the field with the key, such as field: country", option=Option("COLUMN", name="key")),
     "public": Entry(
         "the list of keys to release, known without the data", ITEMS_FORM,
-        option=Option("FILE", "the keys to release, one a line, known without the data", "public_keys")),
-    "select": Entry("a block: release the keys with enough people", SELECT_BLOCK),
+        option=Option("FILE", "the keys to release, one per line, known without the data", "public_keys")),
+    "select": Entry("a block: release the keys with enough privacy ids", SELECT_BLOCK),
     "assume_public": Entry("whether to release every key with data; you promise that these keys are public", _TRUE,
                            option=Option(name="assume_public_keys")),
     "opaque_bytes": UNIT_BLOCK.entries["opaque_bytes"],
 }, either=(("public", "select", "assume_public"),))
 
 WINDOWS_BLOCK = block_of("Windows", TimeRange, {
-    "start": Entry(needed='as "2024-01-01"', option=Option("TIME")),
-    "end": Entry(needed='as "2024-02-01"', option=Option("TIME")),
+    "start": Entry(needed='the start of the first window, such as "2024-01-01"', option=Option("TIME")),
+    "end": Entry(needed='the end of the last window, such as "2024-02-01"', option=Option("TIME")),
     "max_releases": Entry(usual="", option=Option()),
 })
 HORIZON_BLOCK = block_of("Horizon", Horizon, {
-    "start": Entry(needed='when the first window opens, as "2024-01-01"'),
-    "window_size": Entry(needed="as 1d"),
-    "windows": Entry(needed="how many windows there are, as 30"),
+    "start": Entry(needed='the start of the first window, such as "2024-01-01"'),
+    "window_size": Entry(needed="the window length, such as 1d"),
+    "windows": Entry(needed="the number of windows, such as 30"),
     "mechanism": Entry(form=one_of(MECHANISMS)),
 })
 TIME_BLOCK = block_of("Time", TimeColumn, {
-    "field": Entry(needed="the column of times, as field: day", option=Option("COLUMN", name="time")),
+    "field": Entry(needed="the column of times, such as field: day", option=Option("COLUMN", name="time")),
     "every": Entry(
-        "the time from one window to the next, as 1d or 1h; required with `windows`", option=Option("TIME")),
+        "the time from one window to the next, such as 1d or 1h; required with `windows`", option=Option("TIME")),
     "window_size": Entry(option=Option("TIME")),
 })
 
@@ -197,12 +204,14 @@ CSV_BLOCK = block_of("Csv", Spelling, {
 THRESHOLD_BLOCK = block_of("Thresholding", Thresholding, {"delta": Entry(usual="half of `privacy.delta`")})
 METHOD_BLOCK = Block("Method", {
     "threshold": Entry(
-        "a block: release thresholded counts", THRESHOLD_BLOCK, "the one method is threshold: {delta: 1.0e-8}"),
+        "a block: release thresholded counts", THRESHOLD_BLOCK, "threshold: {delta: 1.0e-8}, the only method"),
 })
 
 _TYPE = Entry("the type of the values", TEXT_FORM, f"one of {', '.join(each.type_name for each in DOMAINS)}")
 _TIMES = {
-    "start": Entry(needed='the first time, as "2024-01-01"'), "end": Entry(needed='the last time, as "2025-01-01"')}
+    "start": Entry(needed='the first time, such as "2024-01-01"'),
+    "end": Entry(needed='the last time, such as "2025-01-01"'),
+}
 DOMAIN_TYPES: Mapping[str, Block] = {
     kind.type_name: Block("Domain", {
         "type": _TYPE, **block_of("Domain", kind, _TIMES if kind is TimestampDomain else {}).entries})
@@ -224,13 +233,13 @@ DOMAIN_BLOCK = Block("Domain", {name: _common(name) for block in DOMAIN_TYPES.va
 SPEC_BLOCK = block_of("Sketch", SketchSpec, {
     "kind": Entry(form=_SKETCH),
     "relative_error": Entry("the error as a share of the total weight, in place of `depth` and `width`", NUMBER_FORM,
-                            "the error as a share of the total weight, as 0.001"),
+                            "the error as a share of the total weight, such as 0.001"),
     "failure_probability": Entry("the probability of a larger error; required with `relative_error`", NUMBER_FORM,
-                                 "how often the error may be larger, as 0.01"),
+                                 "the probability of a larger error, such as 0.01"),
     "item_hash": Entry(form=one_of(ITEM_HASHES)),
     "item_key": Entry("32 hexadecimal digits in quotes, with `blake2b` only", BYTES_FORM),
 }, either=(("depth", "relative_error"), ("width", "failure_probability")))
-_OF_LEVEL = "a level needs bits, sketch, depth, width and share"
+_OF_LEVEL = "bits, sketch, depth, width and share for each level"
 LEVEL_BLOCK = block_of("Level", Level, {
     "bits": Entry("bits of the position at this level; at most 20 if the level is sketched", needed=_OF_LEVEL),
     "sketch": Entry(form=one_of(LEVEL_KINDS), needed=_OF_LEVEL),
@@ -248,28 +257,28 @@ TREE_BLOCK = block_of("Tree", TreeSpec.for_memory, {
 }, either=(("memory", "levels"),), without=("domain",))
 
 _ONE: Mapping[str, Entry] = {
-    "kind": Entry(f"what is released: {', '.join(f'`{kind}`' for kind in KINDS)}", one_of(tuple(KINDS), ALIASES),
+    "kind": Entry(f"the kind of release: {', '.join(f'`{kind}`' for kind in KINDS)}", one_of(tuple(KINDS), ALIASES),
                   f"one of {', '.join(KINDS)}", option=Option("KIND")),
-    "item": Entry("the field that is counted", TEXT_FORM, "as item: city",
+    "item": Entry("the field that is counted", TEXT_FORM, "such as item: city",
                   without=_having("metrics"), option=Option("COLUMN")),
     "domain": Entry(
-        "the domain of the values, as `{type: integer, low: -120, high: 1500}`", DOMAIN_BLOCK,
-        "the values there can be, as domain: {type: integer, low: 0, high: 99}", _having("domain"),
-        option=Option("DOMAIN", "which values there can be, as '{type: integer, low: 0, high: 99}' or ipv4")),
-    "k": Entry("how many values are wanted", _K, "as k: 10", _having("k"), option=Option("K")),
+        "the domain of the values, such as `{type: integer, low: -120, high: 1500}`", DOMAIN_BLOCK,
+        "the possible values, such as domain: {type: integer, low: 0, high: 99}", _having("domain"),
+        option=Option("DOMAIN", "the possible values, such as '{type: integer, low: 0, high: 99}' or ipv4")),
+    "k": Entry("the number of most frequent values", _K, "such as k: 10", _having("k"), option=Option("K")),
     "horizon": Entry(
         "the windows of a release over time, in place of `windows`", HORIZON_BLOCK,
         kinds=tuple(kind for kind, count in KINDS.items() if not count.is_search),
-        over_time='the windows, as `{start: "2024-01-01", window_size: 1d, windows: 30}`'),
+        over_time='the windows, such as `{start: "2024-01-01", window_size: 1d, windows: 30}`'),
     "privacy": Entry(
-        "what the release may spend, as `{epsilon: 2, delta: 1.0e-6}`", PRIVACY_BLOCK,
-        "what the release may spend, as privacy: {epsilon: 2, delta: 1.0e-6}",
-        over_time="what all rows of the horizon may spend together"),
+        "the privacy loss of the release, such as `{epsilon: 2, delta: 1.0e-6}`", PRIVACY_BLOCK,
+        "the privacy loss of the release, such as privacy: {epsilon: 2, delta: 1.0e-6}",
+        over_time="the privacy loss of all rows of the horizon together"),
     "privacy_unit": Entry(
-        "whom it protects, as `{privacy_id: person, norm: {max_norm: 10}}`", UNIT_BLOCK,
-        "whom the release protects, as privacy_unit: {privacy_id: person, norm: {max_norm: 10}}, or "
+        "the privacy unit, such as `{privacy_id: person, norm: {max_norm: 10}}`", UNIT_BLOCK,
+        "the privacy unit, such as privacy_unit: {privacy_id: person, norm: {max_norm: 10}}, or "
         "privacy_unit: record",
-        over_time="whom they protect, as "
+        over_time="the privacy unit, such as "
         "`{privacy_id: person, records: {max_records: 5}, max_windows: 7}`"),
     "spec": Entry("the size of the sketch; the default size if not given", SPEC_BLOCK, kinds=("frequencies",)),
     "listed_items": Entry(
@@ -293,22 +302,24 @@ _ONE: Mapping[str, Entry] = {
                       option=Option()),
     "weight": Entry("the field with the weight of a record; without it each record counts 1", TEXT_FORM,
                     option=Option("COLUMN")),
-    "keys": Entry("one release for each of these keys, as `{public: [NL, BE], field: country}`", KEYS_BLOCK,
-                  over_time="a timeline for each of these keys, as `{public: [NL, BE], field: country}`"),
+    "keys": Entry("one release for each of these keys, such as `{public: [NL, BE], field: country}`", KEYS_BLOCK,
+                  over_time="a timeline for each of these keys, such as `{public: [NL, BE], field: country}`"),
     "windows": Entry(
-        'the windows to release, with data or without, as `{start: "2024-01-01", end: "2024-02-01"}`', WINDOWS_BLOCK),
+        'the windows to release, with data or without, such as `{start: "2024-01-01", end: "2024-02-01"}`',
+        WINDOWS_BLOCK),
     "unreadable": Entry("`refuse` a table with many unreadable values, or `drop` them", one_of(UNREADABLE),
                         usual="refuse", option=Option("refuse|drop")),
-    "csv": Entry('how CSV files spell numbers and times, as `{thousands: ",", decimal: "."}`', CSV_BLOCK),
+    "csv": Entry('how CSV files spell numbers and times, such as `{thousands: ",", decimal: "."}`', CSV_BLOCK),
     "time": Entry(
-        "the time column of a table, as `{field: day, every: 1d}`; not in pipelines, whose elements have timestamps",
+        "the time column of a table, such as `{field: day, every: 1d}`; not in pipelines, whose elements have "
+        "timestamps",
         TIME_BLOCK),
 }
 METRIC_BLOCK = Block("Metric", {
-    "name": Entry("its name in the release", TEXT_FORM, "as name: delay"),
+    "name": Entry("its name in the release", TEXT_FORM, "such as name: delay"),
     "kind": Entry(f"its kind: {', '.join(f'`{kind}`' for kind in _OF_ONE)}", one_of(_OF_ONE, ALIASES),
                   f"one of {', '.join(_OF_ONE)}"),
-    "item": Entry("the field that it counts", TEXT_FORM, "as item: city"),
+    "item": Entry("the field that it counts", TEXT_FORM, "such as item: city"),
     **{name: _ONE[name]._replace(option=None)
        for name in ("domain", "k", "spec", "listed_items", "optimize_for", "layout", "tree", "variance")},
     "share": Entry("its share of rho; the shares of all metrics sum to 1, and are equal if not given", FRACTION_FORM),
@@ -317,7 +328,7 @@ RELEASE_BLOCK = Block("Release", {
     **_ONE,
     "metrics": Entry(
         "several metrics of the same records, a list of blocks, each with the settings of its kind",
-        ListOf(METRIC_BLOCK), "the metrics, as metrics: [{name: pages, kind: frequencies, item: page}, ...]",
+        ListOf(METRIC_BLOCK), "the metrics, such as metrics: [{name: pages, kind: frequencies, item: page}, ...]",
         _having("metrics")),
 }, (
     ("windows", "horizon"), ("layout", "tree"), ("layout", "optimize_for"), ("tree", "optimize_for"),
@@ -325,25 +336,26 @@ RELEASE_BLOCK = Block("Release", {
 ))
 
 NOISE_BLOCK = Block("IdempotentNoise", {
-    "release_id": Entry("names the release", TEXT_FORM, "names this release of this input, as visits 2026-11-21"),
+    "release_id": Entry(
+        "the name of the release", TEXT_FORM, "a name for this release of this input, such as visits 2026-11-21"),
     "environment": Entry("the environment variable of the workers with the secret", TEXT_FORM),
     "file": Entry("the file on the workers with the secret", TEXT_FORM),
 }, (("environment", "file"),))
 EXPECT_BLOCK = block_of("Scale", Scale, {
-    "rows": Entry(needed="about how many records are read, as rows: 10000000000"),
+    "rows": Entry(needed="the approximate number of records, such as rows: 10000000000"),
 })
 ROWS_BLOCK = Block("Rows", {
     "ask": Entry(
-        "a single kind of question, as `{items: [Oslo, Bern]}`; the output is then rows of answers", ASK_BLOCK),
-    "encoding": Entry("of rows of releases, `bytes` or `base64`", ENCODING_FORM, usual="bytes",
-                      over_time="of the releases, `bytes` or `base64`"),
+        "a single kind of question, such as `{items: [Oslo, Bern]}`; the output is then rows of answers", ASK_BLOCK),
+    "encoding": Entry("the encoding of releases in rows, `bytes` or `base64`", ENCODING_FORM, usual="bytes",
+                      over_time="the encoding of the releases, `bytes` or `base64`"),
     "idempotent_noise": Entry(
         "a name for the release and the place of a secret, for runners that repeat work", NOISE_BLOCK),
     "expect": Entry(
-        "the approximate size of the input, as `{rows: 10000000000}`; it divides the work, and changes no result",
+        "the approximate size of the input, such as `{rows: 10000000000}`; it divides the work, and changes no result",
         EXPECT_BLOCK),
-    "label": Entry("a name for the steps, where two transforms have equal settings and another language gives "
-                   "them one name", TEXT_FORM),
+    "label": Entry("a name for the steps, if another language gives the same name to two transforms with equal "
+                   "settings", TEXT_FORM),
 })
 """Settings of private transforms in `beam_dpsketch.rows`, in addition to the release settings."""
 # fmt: on

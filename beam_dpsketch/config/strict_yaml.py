@@ -15,7 +15,7 @@ from beam_dpsketch.config.paths import join
 
 _INTEGER, _REAL = re.compile(r"[-+]?(0|[1-9][0-9]*)"), re.compile(r"[^:_]*")
 _MERGE, _TEXT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:str"
-_ANOTHER_NUMBER = "YAML would read this as another number; put it in quotes if it is a text"
+_ANOTHER_NUMBER = "YAML reads this as a different number. Put text in quotes, and write numbers in decimal form"
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -24,7 +24,7 @@ class StrictLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
         if getattr(event, "tag", None) is not None:  # an explicit tag, which standard types do not need
-            raise _problem(event, 'tags (!) are not read; put text in quotes, and write bytes as {hex: "00ff"}')
+            raise _problem(event, 'tags (!) are not supported. Put text in quotes, and write bytes as {hex: "00ff"}')
         return super().compose_node(parent, index)
 
     def compose_mapping_node(self, anchor: Any) -> Any:
@@ -32,11 +32,11 @@ class StrictLoader(yaml.SafeLoader):
         seen = set()
         for key, _ in node.value:
             if key.tag == _MERGE:
-                raise _problem(key, "merge keys (<<) are not read; write the settings out")
+                raise _problem(key, "merge keys (<<) are not supported. Write out the settings")
             if key.tag != _TEXT or not isinstance(key.value, str):
-                raise _problem(key, "names of settings must be text; put the name in quotes")
+                raise _problem(key, "names of settings must be text. Put the name in quotes")
             if key.value in seen:
-                raise _problem(key, f"{join('', key.value)} is given twice; keep one of them")
+                raise _problem(key, f"{join('', key.value)} is given twice. Remove the duplicate")
             seen.add(key.value)
         return node
 

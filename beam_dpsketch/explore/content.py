@@ -56,8 +56,8 @@ class Explored:
         if not isinstance(self.asked, (Released, SketchTimeline)):
             raise ArgumentTypeError(
                 "releases",
-                "must be a release, a SketchTimeline of rows over time, a dict of them by key or window, or a list of "
-                f"Explored ones, got {type(self.asked).__name__}",
+                "must be a release, a SketchTimeline, a dict of them by key or window, or a list of these or of "
+                f"Explored entries, got {type(self.asked).__name__}",
                 "E723",
             )
 
@@ -125,7 +125,7 @@ def entries_of(releases: Any) -> list[Explored]:
     """Collect the given releases in their order."""
     found = [*_each(releases)]
     if not found:
-        raise ArgumentError("releases", "must not be empty: give at least one release", "E723")
+        raise ArgumentError("releases", "must not be empty. Pass at least one release", "E723")
     return found
 
 

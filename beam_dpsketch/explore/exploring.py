@@ -26,8 +26,8 @@ from beam_dpsketch.words import round_up
 
 MOST_BYTES = 1 << 26
 _NO_LIST = (
-    "There is no list of the most frequent: a sketch stores no items. Who makes the page can give a public list, as "
-    "candidates."
+    "The most frequent items are not available, because a sketch stores no items. The author of the page can add a "
+    "public list of candidates."
 )
 _PAGE = importlib.resources.files("beam_dpsketch.explore") / "page"
 _SCRIPTS = (
@@ -113,8 +113,8 @@ def assemble(title: str, data: dict[str, Any]) -> str:
     if len(text) > MOST_BYTES:
         raise ArgumentError(
             "releases",
-            f"must fit into a page of {MOST_BYTES >> 20} MiB, and take {len(text) >> 20}: give fewer keys, windows, "
-            "files or candidates, and make several pages",
+            f"must fit into a page of {MOST_BYTES >> 20} MiB, got {len(text) >> 20} MiB. Use fewer keys, windows, "
+            "files or candidates, or make several pages",
             "E723",
         )
     script, charts = f"{read_scripts()}\n{_read('app.js')}", charts_library()
@@ -158,6 +158,6 @@ def charts_library() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
-        raise ImportError("pages need plotly: pip install 'beam-dpsketch[explore]'") from None
+        raise ImportError("pages require plotly: pip install 'beam-dpsketch[explore]'") from None
     script: str = get_plotlyjs()
     return script

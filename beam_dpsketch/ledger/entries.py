@@ -54,7 +54,10 @@ class Account:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ArgumentError(
-                "account", "must be a name of up to 100 letters, digits and . : / @ + - that begins with one", "E132"
+                "account",
+                "must be a name of at most 100 letters, digits, spaces and _ . : / @ + - that begins with a letter "
+                "or a digit",
+                "E132",
             )
         _validate.instance(LossLimit, limit=self.limit)
         _validate.instance(NeighboringRelation, relation=self.relation)
@@ -65,15 +68,15 @@ class Account:
     def check_terms(self, privacy_unit: PrivacyUnit, relation: NeighboringRelation) -> None:
         """Refuse a release whose unit or relation differs from the account's."""
         if privacy_unit not in ACCOUNT_UNITS[self.privacy_unit]:
-            what, more = f"account {self.name!r} adds up the losses of {ACCOUNT_UNITS[self.privacy_unit][0].value}", ""
+            what, more = f"account {self.name!r}, which protects {ACCOUNT_UNITS[self.privacy_unit][0].value}", ""
             if privacy_unit in (PrivacyUnit.PRIVACY_ID_IN_WINDOW, PrivacyUnit.PRIVACY_ID_IN_PERIOD):
-                more = "; leave period out and give max_windows, so that one bound covers all windows"
-            words = f"must be another: {what}, and the release protects {privacy_unit.value}{more}"
+                more = ". Remove period and set max_windows, so that one bound covers all windows"
+            words = f"must match {what}. The release protects {privacy_unit.value}{more}"
             raise ArgumentError("privacy_unit", words, "E134")
         if relation is not self.relation:
             raise ArgumentError(
                 "relation",
-                f"must be {self.relation.name}, under which account {self.name!r} adds up, got {relation.name}",
+                f"must be {self.relation.name}, the relation of account {self.name!r}, got {relation.name}",
                 "E145",
             )
 
@@ -84,8 +87,10 @@ class Account:
     def checked_period(self, period: str) -> str:
         """Validate the name of a period."""
         if not re.fullmatch(_FORMS[self.period], period):
-            form = f'one as "{_EXAMPLES[self.period]}"' if self.period in _EXAMPLES else "left out: it has no end"
-            raise ArgumentError("period", f"of account {self.name!r} must be {form}, got {period[:20]!r}", "E135")
+            form = f"left out, because account {self.name!r} has no periods"
+            if self.period in _EXAMPLES:
+                form = f'a {self.period} such as "{_EXAMPLES[self.period]}"'
+            raise ArgumentError("period", f"must be {form}, got {period[:20]!r}", "E135")
         return period
 
     def as_dict(self) -> dict[str, Any]:
@@ -112,7 +117,7 @@ def check_text(**texts: str) -> None:
     for name, text in texts.items():
         _validate.instance(str, **{name: text})
         if len(text) > _MAX_TEXT or not text.isprintable():
-            raise ArgumentError(name, f"must be one line of at most {_MAX_TEXT} characters", "E146")
+            raise ArgumentError(name, f"must be a single line of at most {_MAX_TEXT} characters", "E146")
 
 
 START = "0" * 64
@@ -185,7 +190,7 @@ class LedgerEntry:
             if not _is_well_formed(entry) or entry.number != number or entry.to_text() != body:
                 raise ValueError
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-            words = f"entry {number} of the ledger is damaged: it is not what was written"
+            words = f"ledger entry {number} is damaged: it differs from what was written"
             raise LedgerError("", words, "E142") from None
         return entry
 

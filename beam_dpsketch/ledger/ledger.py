@@ -66,7 +66,7 @@ class Ledger:
             book.create(who)
             book.check_version()
             if book.on(f"account:{account.name}") is not None:
-                raise ArgumentError("account", f"must be new: the ledger has one named {account.name!r}", "E132")
+                raise ArgumentError("account", f"must be new: the ledger already has {account.name!r}", "E132")
             entry = LedgerEntry(
                 number=0, kind=ACCOUNT, time=entries.now(), who=who, account=account.name, what=account.as_dict()
             )
@@ -123,7 +123,7 @@ class Ledger:
         """
         check_text(payment=payment, reason=reason)
         if not reason.strip():
-            raise ArgumentError("reason", "must say why, because a write-off gives budget back", "E138")
+            raise ArgumentError("reason", "must not be empty, because a write-off refunds budget", "E138")
         who = _who(who)
         with open_store(self._address).writing() as execute:
             book = Book(execute)
@@ -162,7 +162,7 @@ class Ledger:
         """
         periods = [each.period for each in self.balances() if each.account.name == account]
         if period is not None and period not in periods:
-            raise ArgumentError("period", f"must be one in which account {account[:100]!r} was used", "E135")
+            raise ArgumentError("period", f"must be in the ledger for account {account[:100]!r}", "E135")
         losses = [each.loss for each in self.paid(account) if period in (None, each.period)]
         return composed_event_of(losses, ignore_delta=ignore_delta)
 

@@ -52,13 +52,13 @@ class LossLimit:
         delta: Fraction | float | None = None,
     ) -> None:
         if (rho is None) == (epsilon is None):
-            raise ArgumentError("limit", "must have one of rho and epsilon: $loss", "E133")
+            raise ArgumentError("limit", "must be either rho or epsilon. Set $loss", "E133")
         if delta is not None:
             _validate.open_unit_interval(delta=delta)
         object.__setattr__(self, "rho", None if rho is None else _validate.exact(rho=rho))
         object.__setattr__(self, "epsilon", None if epsilon is None else _validate.exact(epsilon=epsilon))
         if max(self.rho or 0, self.epsilon or 0) > _MOST:
-            raise ArgumentError("limit", f"must be at most {_MOST:,}: more is no protection", "E133")
+            raise ArgumentError("limit", f"must be at most {_MOST:,}. A larger limit gives no protection", "E133")
         object.__setattr__(self, "delta", Fraction(0) if delta is None else _decimal_below(delta))
 
     def holds(self, loss: Loss) -> bool:
@@ -71,14 +71,14 @@ class LossLimit:
         epsilon = loss.least_epsilon(float(self.delta))
         return not math.isinf(epsilon) and Fraction(repr(epsilon)) <= self.epsilon
 
-    def advice(self, loss: Loss) -> str:
+    def advice(self, loss: Loss, later: str = "") -> str:
         """Format advice for a refused loss."""
         if self.rho is None and not self.delta and (loss.delta or loss.rho != loss.pure_rho):
             return (
-                "This account takes pure releases alone, of Laplace noise and without chosen keys: use one whose limit "
-                "has a delta"
+                "This account accepts only pure releases, with Laplace noise and without key or item selection. Use an "
+                "account whose limit has a delta"
             )
-        return "Ask for less"
+        return f"Spend less on this release{later}"
 
     def share(self, loss: Loss) -> float:
         """Compute the spent fraction of the limit: 1 at the limit, and more above it."""

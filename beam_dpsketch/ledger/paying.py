@@ -88,12 +88,14 @@ class AccountBill:
     def _check_same(self, known: LedgerEntry, book: Book) -> None:
         """Refuse a different release with the name of a paid run, and a release id repeated in a new period."""
         if (known.account, known.loss) != (self.payer.account, self.loss):
-            raise LedgerError("", f"payment {known.payment} is of another release, so this one is not paid for", "E144")
+            raise LedgerError(
+                "", f"payment {known.payment} is for another release. This release is not paid for", "E144"
+            )
         if self.what.get(IDEMPOTENT) and (period := self._place(book)[2]) != known.period:
             words = (
-                f"account {known.account!r} paid for this release id in {known.period}, and nothing pays for it in "
-                f"{period}. Give each period a release id of its own. To repeat the run of {known.period} on the same "
-                f"input, set the period to {known.period!r}"
+                f"account {known.account!r} paid for this release id in {known.period}, and not in {period}. Use a "
+                f"separate release id for each period. To repeat the run of {known.period} on the same input, set "
+                f"the period to {known.period!r}"
             )
             raise LedgerError("", words, "E144")
 
@@ -103,22 +105,23 @@ class AccountBill:
         time = entries.now()
         if self.what.get(STREAM) and account.period != "none":
             words = (
-                f"of account {account.name!r} must be none: a stream pays once, as it begins, and would read the "
-                f"records of each later {account.period} too; make an account without periods, or run a job for each"
+                f"must be none in account {account.name!r}: a stream pays once, when it begins, and would also read "
+                f"the records of each later {account.period}. Use an account without periods, or run a job for each "
+                f"{account.period}"
             )
             raise ArgumentError("period", words, "E135")
         if (named := self.payer.period) is not None:
             if account.checked_period(named) > account.period_of(time):
-                raise ArgumentError("period", f"must not be later than now, got {named!r}", "E135")
+                raise ArgumentError("period", f"must not be in the future, got {named!r}", "E135")
             return account, time, named
         last = book.last_by_clock(account.name)
         if account.period != "none" and last is not None and time < last.time:
             if last.time - time > SKEW:
                 raise LedgerError(
                     "",
-                    f"the clock says {time:%Y-%m-%d %H:%M} UTC, and account {account.name!r} was used at "
-                    f"{last.time:%Y-%m-%d %H:%M}: a clock that goes back could open an old period; set it, or name the "
-                    "period; docs/ledger.md says what to do if a clock ran ahead",
+                    f"the clock shows {time:%Y-%m-%d %H:%M} UTC, but account {account.name!r} was used at "
+                    f"{last.time:%Y-%m-%d %H:%M}. A clock that goes back could open an old period. Correct the "
+                    "clock, or set the period. If a clock ran ahead, see docs/ledger.md",
                     "E136",
                 )
             time = last.time
@@ -131,10 +134,9 @@ class AccountBill:
             later = "" if account.period == "none" else f", or wait for the next {account.period}"
             raise BudgetExceededError(
                 "",
-                f"account {account.name!r} has a limit of {limit.words()}{said}; spent: {limit.words(spent)}; asked: "
-                f"{limit.words(self.loss)}; together {limit.words(total)}. Nothing was spent. "
-                f"{limit.advice(self.loss)}{later}; "
-                "dpsketch ledger show says what is left",
+                f"account {account.name!r} cannot pay for this release{said}. Limit: {limit.words()}. Spent: "
+                f"{limit.words(spent)}. Requested: {limit.words(self.loss)}. Together: {limit.words(total)}. Nothing "
+                f"was spent. {limit.advice(self.loss, later)}. See dpsketch ledger show",
                 "E130",
             )
         return total
@@ -157,7 +159,9 @@ def account_of(book: Book, name: str) -> Account:
     entry = book.on(f"account:{name}")
     if entry is None:
         raise ArgumentError(
-            "account", f"must be one of the ledger, and {name[:100]!r} is none: dpsketch ledger list names them", "E132"
+            "account",
+            f"must be in the ledger, got {name[:100]!r}. To list the accounts, use dpsketch ledger list",
+            "E132",
         )
     return account_in(entry)
 
@@ -167,17 +171,17 @@ def account_in(entry: LedgerEntry) -> Account:
     try:
         return read_account(entry.what)
     except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError):
-        raise LedgerError("", f"entry {entry.number} of the ledger is damaged: it is not an account", "E142") from None
+        raise LedgerError("", f"ledger entry {entry.number} is damaged: it is not a valid account", "E142") from None
 
 
 def write_off(book: Book, payment: str, reason: str, who: str) -> LedgerEntry:
     """Add a write-off entry for a payment, and add up the total again without it."""
     known = book.of_payment(payment)
     if not known:
-        raise ArgumentError("payment", f"must be one of the ledger: {payment[:100]!r} is none", "E137")
+        raise ArgumentError("payment", f"must be in the ledger, got {payment[:100]!r}", "E137")
     spent = known[-1]
     if spent.kind == WRITE_OFF:
-        raise ArgumentError("payment", f"must not be written off twice: entry {spent.number} did it", "E147")
+        raise ArgumentError("payment", f"is already written off by entry {spent.number}", "E147")
     entry = dataclasses.replace(
         spent,
         kind=WRITE_OFF,

@@ -24,22 +24,23 @@ def address_of(given: str | os.PathLike[str]) -> str:
     'postgresql://ledger@db.example.com/privacy'
     """
     if not isinstance(given, (str, os.PathLike)):
-        raise ArgumentError("address", f"must be a file, or a URL of PostgreSQL, got {type(given).__name__}", "E139")
+        raise ArgumentError("address", f"must be a file or a PostgreSQL URL, got {type(given).__name__}", "E139")
     address = os.fspath(given)
     if not isinstance(address, str) or not address or "\0" in address or not _is_unicode(address):
-        raise ArgumentError("address", "must be the name of a file in Unicode, or a URL of PostgreSQL", "E139")
+        raise ArgumentError("address", "must be a file name in Unicode or a PostgreSQL URL", "E139")
     scheme, separator, _ = address.partition("://")
     if not separator and not _WITHOUT_SLASHES.match(address):
         return re.sub("^//", "/", os.path.abspath(address))  # POSIX keeps a leading double slash
     if scheme != _SCHEME:
         raise ArgumentError(
-            "address", "must be a file of this machine, or begin with postgresql://; no other place is known", "E139"
+            "address", "must be a local file, or begin with postgresql://. Other places are not supported", "E139"
         )
     if _names_a_password(address):
         raise ArgumentError(
             "address",
-            "must hold no password, which would be in the pipeline and in messages; put it into the password file of "
-            "PostgreSQL, ~/.pgpass, or into PGPASSWORD. In other parts, write @ as %40",
+            "must not contain a password, because it would be in the pipeline and in messages. Put the password into "
+            "the PostgreSQL password file, ~/.pgpass, or into PGPASSWORD. In other parts of the address, write @ as "
+            "%40",
             "E139",
         )
     parts = urllib.parse.urlsplit(address)
@@ -48,8 +49,8 @@ def address_of(given: str | os.PathLike[str]) -> str:
     is_named = _DATABASE.fullmatch(parts.path) and not {"dbname", "service", "servicefile"} & {*settings}
     if not is_named or len(schemas) > 1 or not _SCHEMA_NAME.fullmatch(schemas[0]):
         words = (
-            f"must name its database, and its {SCHEMA} if it is not {USUAL_SCHEMA}, as "
-            f"postgresql://user@host/database?{SCHEMA}=privacy; a {SCHEMA} has up to 63 letters, digits, _, - and $"
+            f"must contain the database, and its {SCHEMA} if it is not {USUAL_SCHEMA}, such as "
+            f"postgresql://user@host/database?{SCHEMA}=privacy. A {SCHEMA} has up to 63 letters, digits, _, - and $"
         )
         raise ArgumentError("address", words, "E139")
     return address
@@ -60,7 +61,7 @@ def _names_a_password(address: str) -> bool:
     try:
         parts = urllib.parse.urlsplit(address)
     except ValueError:
-        raise ArgumentError("address", "must be a URL, as postgresql://user@host/database", "E139") from None
+        raise ArgumentError("address", "must be a URL, such as postgresql://user@host/database", "E139") from None
     settings = urllib.parse.unquote_plus(f"{parts.query}#{parts.fragment}").lower()
     behind = parts.path, parts.query, parts.fragment
     return parts.password is not None or "password" in settings or any("@" in each for each in behind)

@@ -27,16 +27,16 @@ _SETTINGS = (
     "set_config('idle_in_transaction_session_timeout', :seconds, true)"
 )
 _SAID = {
-    'role "': "does not know this user; make the role, or name another user",
-    'schema "': "has no such schema: make it, as CREATE SCHEMA, or name another one",
-    "does not exist": "is not there: make the database, and then the ledger: dpsketch ledger create",
-    "denied for schema": f"lets this user do nothing in the schema; to use another, add {SCHEMA}=NAME to the address",
-    "lock timeout": f"was locked by another process for {LOCK_SECONDS} seconds; end the transaction that holds it",
-    "read-only": "may not be written to: it is read-only",
-    "permission denied": "may not be read or written by this user",
-    "no space left": "cannot grow: the disk of the server is full",
-    "no password": "asks for a password: put it into the password file of PostgreSQL, or into PGPASSWORD",
-    "authentication failed": "does not know this user, or takes another password",
+    'role "': "has no such user. Create the role, or use another user",
+    'schema "': "has no such schema. Create it with CREATE SCHEMA, or use another schema",
+    "does not exist": "does not exist. Create the database, and then the ledger with dpsketch ledger create",
+    "denied for schema": f"denies this user access to the schema. For another schema, add {SCHEMA}=NAME to the address",
+    "lock timeout": f"was locked by another process for {LOCK_SECONDS} seconds. End that transaction",
+    "read-only": "cannot be written: it is read-only",
+    "permission denied": "cannot be read or written by this user",
+    "no space left": "cannot be written: the disk of the server is full",
+    "no password": "requires a password. Put it into the PostgreSQL password file, or into PGPASSWORD",
+    "authentication failed": "does not accept this user with this password",
 }
 """Explanations of server messages."""
 
@@ -75,12 +75,12 @@ class PostgresStore(Store):
         schemas = [name for (name,) in execute(_FIND)]
         is_found = self._schema in schemas
         if not is_found and not (create and (self._is_named or not schemas)):
-            words = "dpsketch ledger create makes one"
+            words = "Create it with dpsketch ledger create"
             if schemas:
                 names = " or ".join(f"{SCHEMA}={name}" for name in schemas)
-                words = f"another schema has one: add {names} to the address to use it"
-                words += f", or {SCHEMA}={self._schema} to make one more" * create
-            raise LedgerError("", f"{self._url} has no ledger in schema {self._schema}; {words}", "E140")
+                words = f"To use the ledger of another schema, add {names} to the address"
+                words += f", or add {SCHEMA}={self._schema} to create another ledger" * create
+            raise LedgerError("", f"{self._url} has no ledger in schema {self._schema}. {words}", "E140")
         return is_found
 
     @contextlib.contextmanager
@@ -97,7 +97,9 @@ class PostgresStore(Store):
                 yield execute
         except sql.exc.SQLAlchemyError as error:
             said = str(getattr(error, "orig", error)).lower()
-            words = next((words for part, words in _SAID.items() if part in said), "cannot be reached, or fails")
+            words = next(
+                (words for part, words in _SAID.items() if part in said), "cannot be reached, or reports an error"
+            )
             raise LedgerError("", f"{self._url} {words}", "E140") from None
 
 
@@ -118,6 +120,6 @@ def _sqlalchemy() -> Any:
         import sqlalchemy
     except ImportError:
         raise ArgumentError(
-            "address", 'needs the extra postgres: pip install "beam-dpsketch[postgres]"', "E139"
+            "address", 'requires the extra postgres: pip install "beam-dpsketch[postgres]"', "E139"
         ) from None
     return sqlalchemy

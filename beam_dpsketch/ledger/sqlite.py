@@ -30,18 +30,18 @@ _LOCAL = {
     for each in ("bindfs", "encfs", "ext2", "fuse-overlayfs", "fuse2fs", "gocryptfs", "mergerfs", "ntfs", "ntfs-3g")
 }
 _SAID = {
-    "readonly": "may not be written to: it, or its folder, is read-only for this user",
-    "read-only": "may not be written to: it, or its folder, is read-only for this user",
-    "full": "cannot grow: the disk is full",
-    "locked": f"was locked by another process for {LOCK_SECONDS} seconds; end the process that holds it",
-    "busy": f"was locked by another process for {LOCK_SECONDS} seconds; end the process that holds it",
-    "no such table": "holds no ledger; make one: dpsketch ledger create",
-    "unable to open": "cannot be opened: it is not there, or may not be read; dpsketch ledger create makes one, in a "
-    "folder that is there",
-    "disk i/o": "could not be read or written: the disk, or a limit of this process, refuses it",
+    "readonly": "cannot be written: the file, or its folder, is read-only for this user",
+    "read-only": "cannot be written: the file, or its folder, is read-only for this user",
+    "full": "cannot be written: the disk is full",
+    "locked": f"was locked by another process for {LOCK_SECONDS} seconds. End that process",
+    "busy": f"was locked by another process for {LOCK_SECONDS} seconds. End that process",
+    "no such table": "contains no ledger. Create it with dpsketch ledger create",
+    "unable to open": "cannot be opened: the file does not exist, or is not readable. To create a ledger in an "
+    "existing folder, use dpsketch ledger create",
+    "disk i/o": "could not be read or written, because of the disk or a limit of this process",
 }
 """Explanations of SQLite messages."""
-_NOTHING = "; nothing was spent"
+_NOTHING = ". Nothing was spent"
 _PAUSE = 0.06
 
 
@@ -70,7 +70,7 @@ class SqliteStore(Store):
             for statement in CREATE if create else ():
                 execute(statement)
             yield execute
-            with self._said("; dpsketch ledger show says whether it was spent"):
+            with self._said(". To see whether the payment was recorded, use dpsketch ledger show"):
                 connection.execute("COMMIT")
 
     @contextlib.contextmanager
@@ -90,7 +90,7 @@ class SqliteStore(Store):
             said = str(error).lower()
             words = next((words for part, words in _SAID.items() if part in said), None)
             if words is None:
-                words, code = "is damaged, or not a ledger", "E142"
+                words, code = "is damaged, or is not a ledger", "E142"
             else:
                 code = "E140"
             raise LedgerError("", f"{self._path} {words}{more}", code) from None
@@ -144,7 +144,7 @@ def refuse_network(path: str, mounts: Iterable[str] | None = None) -> None:
     if found[1] in _OF_NETWORKS or (found[1].startswith("fuse.") and found[1] not in _LOCAL):
         raise ArgumentError(
             "address",
-            f"must be on a disk of this machine: {path} is on {found[1]}, a network file system, whose locks may "
-            "let two jobs spend at once; take PostgreSQL, as postgresql://host/database",
+            f"must be on a local disk: {path} is on {found[1]}, a network file system, whose locks may let two jobs "
+            "spend at once. Use PostgreSQL: postgresql://host/database",
             "E139",
         )

@@ -73,12 +73,12 @@ class Book:
         """Refuse the format of another package version."""
         found = [str(occasion).removeprefix("version:") for (occasion,) in self._execute(_FIRST)]
         if not found:
-            raise LedgerError("", "the table of the ledger has no first entry, so it is not a whole one", "E142")
+            raise LedgerError("", "the ledger is damaged: it has no first entry", "E142")
         if found != [str(VERSION)]:
             raise LedgerError(
                 "",
-                f"the ledger has version {found[0][:9]}, and this package reads version {VERSION}. Use the version of "
-                "beam-dpsketch that made the ledger",
+                f"the ledger has version {found[0][:9]}, and this package reads version {VERSION}. Use the "
+                "beam-dpsketch version that created the ledger",
                 "E141",
             )
 
@@ -86,7 +86,7 @@ class Book:
         """Append an entry with the previous digest, under a unique occasion."""
         last = self._last("")
         if last is None:
-            raise LedgerError("", "the ledger has no first entry", "E142")
+            raise LedgerError("", "the ledger is damaged: it has no first entry", "E142")
         entry = LedgerEntry(**{**vars(entry), "number": last.number + 1, "previous": last.digest})
         self._insert(entry, occasion)
         return entry
@@ -103,8 +103,8 @@ class Book:
             is_kept = False
         if not is_kept:
             words = (
-                "the new entry cannot be read as it was written, so nothing was spent. Possible causes: a clock "
-                f"outside 1970 to 8999 (it shows {entry.time.year}), an amount of over 1,000 digits, a trigger"
+                "the new entry could not be read back. Nothing was spent. Possible causes: a clock outside 1970 to "
+                f"8999 (it shows {entry.time.year}), an amount of over 1,000 digits, a database trigger"
             )
             raise LedgerError("", words, "E148")
 
@@ -133,7 +133,7 @@ class Book:
         ):
             entry = LedgerEntry.of(number, body, digest)
             if place != [getattr(entry, name) for name in _PLACE]:
-                raise LedgerError("", f"entry {number} of the ledger is damaged: its columns differ", "E142")
+                raise LedgerError("", f"ledger entry {number} is damaged: its columns differ from its text", "E142")
             yield entry, occasion
 
     def not_written_off(self, account: str, period: str, without: LedgerEntry) -> Loss:

@@ -55,7 +55,7 @@ def balances_of(entries: Iterable[LedgerEntry]) -> list[Balance]:
 
 def _balance(accounts: dict[str, Account], name: str, period: str, found: list[LedgerEntry]) -> Balance:
     if name not in accounts:
-        raise LedgerError("", f"entry {found[0].number} of the ledger is damaged: it has no account", "E142")
+        raise LedgerError("", f"ledger entry {found[0].number} is damaged: its account does not exist", "E142")
     written_off = sum(each.kind == WRITE_OFF for each in found)
     spent = found[-1].total if found else Loss()
     return Balance(accounts[name], period, spent, len(found) - 2 * written_off, written_off)
@@ -101,7 +101,10 @@ def verify(entries: Iterable[tuple[LedgerEntry, str]], head: str | None = None) 
         raise LedgerError("", "the ledger has no entries", "E142")
     if head is not None and head not in recount.digests:
         raise LedgerError(
-            "", "the ledger does not hold the entry of this head: entries were lost, or written anew", "E142"
+            "",
+            "the ledger does not contain this head. Either entries were removed or rewritten, or the head is from "
+            "another ledger",
+            "E142",
         )
     return Verified(len(found), recount.previous, balances_of(found))
 
@@ -118,14 +121,14 @@ class _Recount:
         expected: Any = {LEDGER: self._ledger, ACCOUNT: self._account, SPEND: self._spend, WRITE_OFF: self._write_off}
         number = len(self.digests)
         self._require(entry, entry.number == number, f"entry {number} is missing")
-        self._require(entry, entry.previous == self.previous, "it does not follow the one before")
-        self._require(entry, expected[entry.kind](entry) == occasion, "it is there on another occasion")
+        self._require(entry, entry.previous == self.previous, "it does not follow the previous entry")
+        self._require(entry, expected[entry.kind](entry) == occasion, "its unique key is wrong")
         self.previous = entry.digest
         self.digests.add(self.previous)
         return entry
 
     def _ledger(self, entry: LedgerEntry) -> str:
-        self._require(entry, entry.number == 0, "only the first one begins the ledger")
+        self._require(entry, entry.number == 0, "only the first entry begins the ledger")
         return f"version:{VERSION}"
 
     def _account(self, entry: LedgerEntry) -> str:
@@ -137,9 +140,9 @@ class _Recount:
         known, place = self._known(entry, WRITE_OFF), (entry.account, entry.period)
         spent = self._spent.setdefault(place, {})
         total = self._totals.get(place, Loss()).plus(entry.loss)
-        self._require(entry, entry.loss.rho > 0 or entry.loss.delta > 0, "it costs nothing")
+        self._require(entry, entry.loss.rho > 0 or entry.loss.delta > 0, "its loss is 0")
         self._require(entry, entry.total == total, "its total is not the sum")
-        self._require(entry, self._accounts[entry.account].limit.holds(total), "it is above the limit")
+        self._require(entry, self._accounts[entry.account].limit.holds(total), "its total is above the limit")
         spent[entry.payment], self._totals[place] = entry, total
         return occasion_of(entry.payment, known[:-1])
 
@@ -147,7 +150,9 @@ class _Recount:
         known, place = self._known(entry, SPEND), (entry.account, entry.period)
         spent = self._spent.setdefault(place, {})
         taken = spent.pop(entry.payment, None)
-        self._require(entry, taken is not None and taken.loss == entry.loss, "it writes off what was not spent")
+        self._require(
+            entry, taken is not None and taken.loss == entry.loss, "it does not match the payment that it writes off"
+        )
         total = self._totals[place] = add_up(each.loss for each in spent.values())
         self._require(entry, entry.total == total, "its total is not the sum")
         return occasion_of(entry.payment, known[:-1])
@@ -156,15 +161,15 @@ class _Recount:
         """Record an entry for a payment, which must follow an entry of kind `before`, or be the first."""
         known = self._payments.setdefault(entry.payment, [])
         follows = known[-1].kind == before if known else before == WRITE_OFF
-        self._require(entry, follows, "it is there twice")
-        self._require(entry, entry.account in self._accounts, "it has no account")
+        self._require(entry, follows, "it is out of order for its payment")
+        self._require(entry, entry.account in self._accounts, "its account does not exist")
         try:
             self._accounts[entry.account].checked_period(entry.period)
         except ValueError:
-            self._require(entry, False, "it is of no period of the account")
+            self._require(entry, False, "its period is not a period of the account")
         known.append(entry)
         return known
 
     def _require(self, entry: LedgerEntry, holds: bool, words: str) -> None:
         if not holds:
-            raise LedgerError("", f"entry {entry.number} of the ledger is damaged: {words}", "E142")
+            raise LedgerError("", f"ledger entry {entry.number} is damaged: {words}", "E142")

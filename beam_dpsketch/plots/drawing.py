@@ -107,7 +107,7 @@ def new_figure(size: tuple[float, float]) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'beam-dpsketch[plot]'") from None
+        raise ImportError("plots require matplotlib: pip install 'beam-dpsketch[plot]'") from None
     return Figure(figsize=size, dpi=120, layout="constrained")
 
 
@@ -212,9 +212,7 @@ def places_of(values: Any) -> np.ndarray:
         scale = _scale_of(next(iter(values), 0))
         return np.array([float(scale.place(each) if scale else each) for each in values], dtype=np.float64)
     except (TypeError, ValueError):
-        raise ArgumentTypeError(
-            "values", "must be numbers, times or IPv4 addresses, which have an order on an axis", "E719"
-        ) from None
+        raise ArgumentTypeError("values", "must be numbers, times or IPv4 addresses", "E719") from None
 
 
 def mark(axis: Axis, values: Any) -> None:

@@ -57,8 +57,8 @@ def to_draw(
     if not isinstance(answers, Released):
         raise ArgumentTypeError(
             "answers",
-            f"must be a release, or its {expected.__name__}, got {type(answers).__name__}; of several keys draw one, "
-            "and of a SketchTimeline a release of some windows, timeline.between(first, last)",
+            f"must be a release or its {expected.__name__}, got {type(answers).__name__}. From a dict, pass the "
+            "release of a single key. From a SketchTimeline, pass timeline.between(first, last)",
             "E701",
         )
     found = ask_of(kind, what, look, candidates).answer(answers)
@@ -71,7 +71,7 @@ def ask_of(kind: Any, what: Any, look: Look, candidates: Many | None = None) -> 
     if ask.entry.takes not in (Takes.SHARES, Takes.VALUES):
         return ask
     if what is None:
-        raise ArgumentError("what", f"must say which {kind} are asked for", "E719")
+        raise ArgumentError("what", f"must list the {kind} to draw", "E719")
     return dataclasses.replace(ask, what=as_many(what)[0])
 
 
@@ -132,7 +132,7 @@ def plot_top_k(
     frequencies, _ = to_draw(answers, Frequencies, "top_k", _USUAL_ITEMS if k is None else k, look, candidates)
     frequencies, look = frequencies[:k], look.or_else(value="item", weight=counted(answers), upright=False)
     if not len(frequencies):
-        raise ArgumentError("answers", "must have an item or more to draw", "E719")
+        raise ArgumentError("answers", "must contain at least one item to draw", "E719")
     is_new, axes, look = axes is None, axes_for(axes), look.of(frequencies)
     if is_new:
         _make_room(axes, len(frequencies), look)
@@ -168,7 +168,7 @@ def plot_histogram(
     listed = [*(row["range_low"] for row in rows), rows[-1]["range_high"]] if rows else list(as_list(edges))
     look = look.or_else(value="value", weight=counted(answers), upright=True)
     if len(listed) != len(weights) + 1 or len(listed) < 2:
-        raise ArgumentError("edges", f"must be one more than weights, got {len(listed)} and {len(weights)}", "E719")
+        raise ArgumentError("edges", f"must be longer than weights by 1, got {len(listed)} and {len(weights)}", "E719")
     is_new, axes, look = axes is None, axes_for(axes), look.of(weights)
     columns = numbers_of((weights.estimate, weights.lower, weights.upper))
     ends = places_of(listed)
@@ -287,7 +287,9 @@ def checked(places: Any, answers: Intervals) -> list[Any]:
     listed = listed if isinstance(listed, list) else list(listed)
     if not listed or len(listed) != len(answers):
         raise ArgumentError(
-            "", f"values and answers must be of one length and not empty, got {len(listed)} and {len(answers)}", "E719"
+            "",
+            f"values and answers must have the same length and not be empty, got {len(listed)} and {len(answers)}",
+            "E719",
         )
     return listed
 
@@ -332,7 +334,7 @@ def plot_timeline(
         told = (answers,)
     else:
         raise ArgumentTypeError(
-            "answers", f"must be a SketchTimeline, or Intervals, got {type(answers).__name__}", "E701"
+            "answers", f"must be a SketchTimeline or Intervals, got {type(answers).__name__}", "E701"
         )
     if is_new:
         add_legend(axes, *told)
@@ -346,13 +348,13 @@ def _draw_windows(
     drawing = ask.entry.drawing
     if drawing is None or drawing.form != "lines":
         raise ArgumentError(
-            "", f"{ask.kind} is not drawn over time: plot a release of some windows, by $some_windows", "E719"
+            "", f"{ask.kind} cannot be drawn over time. Draw a release of some windows: $some_windows", "E719"
         )
     times, releases = zip(*windows, strict=True)
     asked = [ask.answer(released) for released in releases]
     series = [*zip(*(each.rows for each in asked), strict=True)]
     if len(series) > len(COLOURS):
-        raise ArgumentError("what", f"must be at most {len(COLOURS)}, one line each, got {len(series)}", "E719")
+        raise ArgumentError("what", f"must give at most {len(COLOURS)} lines, got {len(series)}", "E719")
     axis = drawing.axis or counted(releases[0])
     starts, intervals = WINDOW_ENDS if so_far else WINDOW_STARTS, asked[0].intervals
     look = look.or_else(value=starts, weight=axis, interval_name=intervals)
@@ -392,12 +394,14 @@ def draw_release(
     """Draw the plot of `ReleasedSketch.plot`."""
     look = (look or Look()).or_else(weight=counted(released))
     if candidates is not None and kind != "top_k":
-        raise ArgumentError("candidates", "are for top_k alone: leave them out", "E709")
+        raise ArgumentError("candidates", "are supported for top_k only. Remove them", "E709")
     if kind == "items":
         return plot_top_k(ask_of(kind, what, look).answer(released).answer, axes=axes, look=look)
     if kind not in _PICTURES:
         raise ArgumentError(
-            "kind", f"must be one of {', '.join(_PICTURES)}, items; a SketchTimeline draws others, over time", "E719"
+            "kind",
+            f"must be one of {', '.join(_PICTURES)}, items. A SketchTimeline draws other kinds, over time",
+            "E719",
         )
     asked = () if what is None else (what,)
     chosen = {} if candidates is None else {"candidates": candidates}

@@ -170,7 +170,7 @@ def test_a_damaged_file_is_told_and_the_others_are_added_up(tmp_path: Path) -> N
     write(tmp_path / "b.dpsketch", by_hand.SKETCH)
     for name in ("a.dpsketch", "c.dpsketch"):
         (tmp_path / name).write_bytes(b"damaged")
-    for command, words in (("spent", "what it has spent is not in these sums"), ("inspect", "release_id")):
+    for command, words in (("spent", "Its privacy loss is not in these sums"), ("inspect", "release_id")):
         code, printed = run(command, str(tmp_path))
         assert code == 2
         assert all(f"{name}.dpsketch is not a file of releases, or a damaged one" in printed for name in "ac")

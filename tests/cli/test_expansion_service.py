@@ -83,9 +83,7 @@ def test_a_service_for_all_who_reach_it_says_so_and_an_interrupt_is_no_error(
     assert re.fullmatch(r"listening on 0\.0\.0\.0:\d+\n", line)
     code, printed, said = ended(process, signal.SIGINT)
     assert (code, printed) == (0, "")
-    assert said.startswith(
-        "dpsketch: anyone who reaches this port can use the service, because it asks for no password"
-    )
+    assert said.startswith("dpsketch: the service requires no password. Anyone who reaches this port can use it")
     assert "run any code in this process" in said
 
 

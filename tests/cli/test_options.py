@@ -117,49 +117,49 @@ def test_options_mean_settings(line: str, settings: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "--kind is missing: one of frequencies"),
+        ("", "--kind is missing. Set one of frequencies"),
         (
             SPEND,
-            "--kind is missing: one of frequencies, quantiles, top_k, statistics, metrics; "
-            "a file of settings has it too, --config",
+            "--kind is missing. Set one of frequencies, quantiles, top_k, statistics, metrics, "
+            "or use a settings file: --config",
         ),
-        (f"{COUNT} {PEOPLE}", "--epsilon and --delta are missing, or --rho"),
+        (f"{COUNT} {PEOPLE}", "--epsilon and --delta, or --rho, are missing"),
         (f"{COUNT} --epsilon 1 {PEOPLE}", "--delta is missing. An L2 norm uses Gaussian noise"),
         (
             f"{COUNT} {SPEND}",
-            "--privacy-id is missing: the column that says whose a record is; or take --privacy-unit record; "
-            "--max-norm is",
+            "--privacy-id is missing. Set the column with the privacy id, or use --privacy-unit record. --max-norm is",
         ),
         (f"{COUNT} {SPEND} --max-norm 3", "--privacy-id is missing"),
         (
             f"{COUNT} {SPEND} --privacy-id p",
-            "--max-norm is missing: how many records of one item of an id count in full; or auto",
+            "--max-norm is missing. Set the number of records with the same item that count in full per privacy id, or "
+            "use auto",
         ),
         (f"{TOP.replace('--max', '')} --privacy-id p", "--max-norm is missing"),
-        (f"{COUNT} {SPEND} {PEOPLE} --privacy-unit record", "--privacy-id and --privacy-unit exclude each other"),
-        (f"{COUNT} {SPEND} {PEOPLE} --max-records 2", "--max-norm and --max-records exclude"),
-        (f"{COUNT} {SPEND} {PEOPLE} --rho 1", "--epsilon and --rho exclude each other"),
-        (f"{COUNT} {SPEND} --privacy-unit record --weight w", "--max-weight is missing next to --weight"),
-        (f"{COUNT} {SPEND} {PEOPLE} --weight w", "--max-weight is missing next to --weight"),
+        (f"{COUNT} {SPEND} {PEOPLE} --privacy-unit record", "--privacy-id and --privacy-unit cannot be combined"),
+        (f"{COUNT} {SPEND} {PEOPLE} --max-records 2", "--max-norm and --max-records cannot"),
+        (f"{COUNT} {SPEND} {PEOPLE} --rho 1", "--epsilon and --rho cannot be combined"),
+        (f"{COUNT} {SPEND} --privacy-unit record --weight w", "--max-weight is missing. With --weight, set"),
+        (f"{COUNT} {SPEND} {PEOPLE} --weight w", "--max-weight is missing. With --weight, set"),
         (f"{COUNT} {SPEND} {PEOPLE} --max-weight x", "--max-weight: expected a whole number, got 'x'"),
         (f"{COUNT} {SPEND} --privacy-id p --max-norm -1", "--max-norm: must be finite and greater than 0"),
-        (f"{COUNT} {SPEND} {PEOPLE} --domain ipv4", "--domain: not a setting of kind frequencies"),
-        (f"{COUNT} {SPEND} {PEOPLE} --key c", "--key needs --public-keys FILE, --select-keys"),
+        (f"{COUNT} {SPEND} {PEOPLE} --domain ipv4", "--domain: is not a setting of kind frequencies"),
+        (f"{COUNT} {SPEND} {PEOPLE} --key c", "--key requires --public-keys FILE, --select-keys"),
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8", "--key is missing"),
-        (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --key c", "--max-keys is missing next to --select-keys"),
+        (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --key c", "--max-keys is missing. With --select-keys, set"),
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --assume-public-keys", "--select-keys and --assume-public-keys"),
-        (f"{COUNT} {SPEND} {PEOPLE} --public-keys secret.bin", "--public-keys must be a file of text in UTF-8"),
-        (f"{COUNT} {SPEND} {PEOPLE} --public-keys empty.txt", "--public-keys must be a file with one item a line"),
+        (f"{COUNT} {SPEND} {PEOPLE} --public-keys secret.bin", "--public-keys must be a text file in UTF-8"),
+        (f"{COUNT} {SPEND} {PEOPLE} --public-keys empty.txt", "--public-keys must be a file with at least one item"),
         (f"{TOP} {PEOPLE}", ""),
         ("--kind top_k --k 9", "--item is missing"),
         (
             f"--kind top_k --k 9 --item a {SPEND} {PEOPLE}",
-            "--domain is missing: which values there can be, as '{type: ",
+            "--domain is missing. Set the possible values, such as '{type: ",
         ),
         (f"{TOP} {PEOPLE} --k 0", "--k: must be at least 1, got 0"),
-        (f"{TOP} {PEOPLE} --domain '{{type: integer, low: 2}}'", "--domain: high: is missing; the largest value"),
+        (f"{TOP} {PEOPLE} --domain '{{type: integer, low: 2}}'", "--domain: high: is missing. Set the largest value"),
         (f"{TOP} {PEOPLE} --domain '{{'", "--domain: line 1, column 2"),
-        ("--config s.yaml --kind frequencies", "s.yaml: domain: not a setting of kind frequencies"),
+        ("--config s.yaml --kind frequencies", "s.yaml: domain: is not a setting of kind frequencies"),
         ("--config s.yaml --max-keys 1", "--max-keys: must be left out without --select-keys"),
         ("--config s.yaml --max-norm auto", "s.yaml: privacy_unit.max_windows: must be 1 where a norm is chosen"),
         ("--config s.yaml --select-keys 1e-8", "s.yaml: privacy_unit.norm.max_keys: must be given with keys.select"),
@@ -170,7 +170,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         ("--config broken.yaml", "broken.yaml: settings: line 1, column 5"),
         ("--config keys.txt", "keys.txt: expected settings such as kind: top_k"),
         ("--config list.yaml", "list.yaml: expected settings such as kind: top_k"),
-        ("--config secret.bin", "'secret.bin': expected a file of settings in UTF-8"),
+        ("--config secret.bin", "'secret.bin': expected a settings file in UTF-8"),
     ],
 )
 def test_mistakes_are_named_by_the_option_or_the_file_and_show_no_key(line: str, message: str) -> None:
@@ -191,7 +191,7 @@ def test_an_option_does_not_repair_a_block_of_the_file_that_is_none(block: str) 
     Path("odd.yaml").write_text(
         "\n".join(line for line in FILE.splitlines() if not line.startswith(name)) + f"\n{block}"
     )
-    with pytest.raises(UsageError, match="which is not a block"):
+    with pytest.raises(UsageError, match="because it is not a block"):
         read("--config odd.yaml --max-norm 7 --rho 1 --key country")
 
 
@@ -209,7 +209,7 @@ def test_an_option_does_not_repair_a_block_of_the_file_that_is_none(block: str) 
 def test_an_old_option_is_refused_with_the_new_option(line: str, old: str, new: str) -> None:
     code, printed = run(*shlex.split(line))
     assert code == 2
-    assert f"unknown option {old}; did you mean '{new}'?" in printed
+    assert f"unknown option {old}. Did you mean '{new}'?" in printed
 
 
 def test_an_old_setting_of_a_file_is_refused_with_the_new_setting() -> None:

@@ -87,7 +87,7 @@ def test_a_file_that_comes_in_the_meantime_stays(
 
     monkeypatch.setattr(output_file.os, "chmod", come)
     code, printed = run(*arguments)
-    assert (code, f"{output.name} is there already" in printed) == (2, True)
+    assert (code, f"{output.name} already exists" in printed) == (2, True)
     assert output.read_bytes() == OLD
     assert names(output) == [output.name]
 
@@ -98,8 +98,8 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
     arguments, output = command
     arguments[1] = "no such input"
     refused = {
-        f"none/{output.name}": "none must be a folder",
-        f"folder{output.suffix}": "is a folder: --output must be",
+        f"none/{output.name}": "must be in an existing folder, got none",
+        f"folder{output.suffix}": "--output must be a file, and ",
     }
     for path, words in refused.items():
         Path(f"folder{output.suffix}").mkdir(exist_ok=True)
@@ -107,4 +107,4 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
         assert (code, words in printed) == (2, True)
         assert "no such input" not in printed
     monkeypatch.setattr(output_file.tempfile, "TemporaryFile", lambda **_: (_ for _ in ()).throw(OSError()))
-    assert "out must be a folder that can be written to" in run(*arguments)[1]
+    assert "--output must be in a writable folder, got out" in run(*arguments)[1]

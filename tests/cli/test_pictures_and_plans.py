@@ -29,12 +29,12 @@ def test_pictures_are_written_once_replaced_when_asked_and_equal() -> None:
     line = ("plot", "delays.dpsketch", "--cdf", "--output", "x.svg")
     assert run(*line)[0] == 0
     first = Path("x.svg").read_bytes()
-    assert run(*line) == (2, "dpsketch: x.svg is there already; --replace replaces it [dpsketch-E901]\n")
+    assert run(*line) == (2, "dpsketch: x.svg already exists. To replace it, use --replace [dpsketch-E901]\n")
     assert run(*line, "--replace")[0] == 0
     assert Path("x.svg").read_bytes() == first
     Path("delays.dpsketch").rename("delays.png")
     code, printed = run("plot", "delays.png", "--cdf", "--output", "delays.png", "--replace")
-    assert (code, printed) == (2, "dpsketch: --output must not be one of the files that are read [dpsketch-E901]\n")
+    assert (code, printed) == (2, "dpsketch: --output must differ from all input files [dpsketch-E901]\n")
 
 
 def test_more_panels_than_fit_are_refused_and_no_file_is_left() -> None:
@@ -42,7 +42,7 @@ def test_more_panels_than_fit_are_refused_and_no_file_is_left() -> None:
     line = ("plot", "many.dpsketch", "--top", "1", "--candidates", "cities.txt", "--output", "x.png")
     code, printed = run(*line)
     assert code == 2
-    assert "more than 12 panels: pick a key with --key" in printed
+    assert "at most 12 panels. Select a key with --key" in printed
     assert not Path("x.png").exists()
     assert run(*line, "--key", "sesame7")[0] == 0
 

@@ -57,7 +57,7 @@ def test_files_are_released_once_and_never_overwritten(ending: str) -> None:
     before = Path("out.dpsketch").read_bytes()
     code, printed = run("run", f"visits*.{ending}", *OPTIONS)
     assert code == 2
-    assert "out.dpsketch is there already, and has cost budget" in printed
+    assert "out.dpsketch already exists, and the budget of its release is spent" in printed
     assert Path("out.dpsketch").read_bytes() == before
     assert run("run", f"visits*.{ending}", *OPTIONS, "--replace")[0] == 0
     assert Path("out.dpsketch").read_bytes() != before
@@ -77,7 +77,7 @@ def test_a_file_that_came_in_the_meantime_stays(has_links: bool, monkeypatch: py
     assert len([*read_releases("out.dpsketch", ReleasedSketch)]) == 1
     monkeypatch.setattr(command, "_check_output", lambda *given, **others: None)
     code, printed = run("run", "visits.csv", *OPTIONS)
-    assert (code, "out.dpsketch is there already, and has cost budget" in printed) == (2, True)
+    assert (code, "out.dpsketch already exists, and the budget of its release is spent" in printed) == (2, True)
     assert Path("out.dpsketch").read_bytes() == before
     assert sorted(os.listdir()) == ["out.dpsketch", "visits.csv"]
 
@@ -109,7 +109,7 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
         ("headless.csv", "", "must contain column names"),
         ("visits.csv", "--weight person --max-weight 2", "weight='person': all of the values are not whole numbers"),
         ("visits.csv", "--output x.csv", "--output must end with .dpsketch"),
-        ("visits.csv", "--output no/x.dpsketch", "must be a folder that exists"),
+        ("visits.csv", "--output no/x.dpsketch", "--output must be in an existing folder, got no"),
         ("visits.csv", "--weight delay", "--max-weight is missing"),
         ("typed.parquet", "", "item='delay': all of the values are not whole numbers (IntegerDomain); they look"),
         ("visits.parquet other.parquet", "", "the column 'person' has type int64, but type string in visits.parquet"),
@@ -345,7 +345,7 @@ def test_progress_is_said_if_asked_or_on_a_terminal_after_a_while(
     progress = command.Progress(asked=asked)
     for read in (9, 15, 20, 22):
         progress(Position(read * 10**6, 70 * 10**6, 1, 2))
-    lines = [f"dpsketch: read {words}, 1 of 2 file(s) to the end" for words in said]
+    lines = [f"dpsketch: read {words}, 1 of 2 file(s) complete" for words in said]
     assert capsys.readouterr().err.splitlines() == lines
 
 
@@ -353,7 +353,7 @@ def test_all_that_is_missing_is_told_at_once() -> None:
     write("visits.csv")
     code, printed = run("run", "visits.csv")
     assert code == 2
-    told = ["output", "kind", "item", "epsilon and --delta", "privacy-id"]
+    told = ["output", "kind", "item", "epsilon and --delta, or --rho,", "privacy-id"]
     assert [f"--{name} " in line for name, line in zip(told, printed.splitlines(), strict=True)] == [True] * 5
     assert "--max-norm is missing" in printed
 
@@ -389,7 +389,7 @@ def test_each_day_has_a_file_that_query_reads_with_its_window(ending: str) -> No
     assert code == 0
     assert "in each of 3 windows (3 releases)" in printed
     assert "time='day': about 10 % of the rows are in no declared window" in printed
-    assert f"wrote {FILES[0]} and 2 more (3 releases); " in printed
+    assert f"wrote {FILES[0]} and 2 more (3 releases). " in printed
     assert sorted(os.listdir()) == [*FILES, f"visits.{ending}"]
     code, printed = run("query", "days-*", "--records", "--format", "json")
     found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
@@ -405,7 +405,7 @@ def test_no_file_of_a_day_is_overwritten() -> None:
     write_days("visits.csv")
     Path(FILES[1]).write_text("not a release")
     code, printed = run("run", "visits.csv", *OPTIONS, *DAYS)
-    assert (code, f"{FILES[1]} is there already, and has cost budget" in printed) == (2, True)
+    assert (code, f"{FILES[1]} already exists, and the budget of its release is spent" in printed) == (2, True)
     assert run("run", "visits.csv", *OPTIONS, *DAYS, "--replace")[0] == 0
     assert sorted(os.listdir()) == [*FILES, "visits.csv"]
 
@@ -445,8 +445,8 @@ def test_a_run_that_stops_between_two_days_says_that_the_first_has_cost_budget(m
             code, printed = run("run", "visits.csv", *OPTIONS, *DAYS, "--replace")
         assert (code > 0, words in printed) == (True, True)
         assert f"{FILES[1]}" in printed.splitlines()[-1]
-        assert "the files before it are whole, and have cost budget" in printed
-        assert f"{left} is left of a run that was stopped" in printed
+        assert "the earlier files are complete, and their budget is spent" in printed
+        assert f"{left} remains from an interrupted run" in printed
         assert sorted(os.listdir()) == [left, FILES[0], "visits.csv"]
 
 
@@ -467,13 +467,13 @@ def test_rows_over_time_of_a_file_answer_about_its_days() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--time", "day"], "--start and --end are missing next to --time"),
-        (["--every", "1d", "--start", "2024-01-01", "--end", "2024-01-02"], "--time is missing next to --every"),
-        (["--time", "day", "--start", "2024-01-01", "--end", "2024-01-02"], "--every is missing next to --time"),
+        (["--time", "day"], "--start and --end are missing. With --time, "),
+        (["--every", "1d", "--start", "2024-01-01", "--end", "2024-01-02"], "--time is missing. With --every, "),
+        (["--time", "day", "--start", "2024-01-01", "--end", "2024-01-02"], "--every is missing. With --time, "),
         (["--time", "day", "--every", "1d", "--end", "2024-01-02"], "--start is missing"),
         (["--start", "2024-01-01", "--end", "2024-01-02"], "--time day --every 1d in the shell"),
         ([*DAYS, "--every", "2d"], "--start, --end: must end where a window ends, as at 2024-01-03T00:00:00"),
-        ([*DAYS, "--every", "daily"], "--every: expected a length of time, as 30m, 1h or 7d"),
+        ([*DAYS, "--every", "daily"], "--every: expected a duration, such as 30m, 1h or 7d"),
         ([*DAYS, "--time", "when"], "'when' is not in the first line of 'visits.csv'"),
     ],
 )

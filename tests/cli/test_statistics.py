@@ -120,7 +120,7 @@ def test_plans_and_rehearsals_know_it() -> None:
 def test_a_picture_of_one_release_is_refused() -> None:
     pytest.importorskip("matplotlib")
     code, printed = run("plot", "x.dpsketch", "--mean", "--output", "x.svg")
-    assert (code, "is not of a window: this is drawn over time" in printed) == (2, True)
+    assert (code, "is not the release of a window. Plots over time require" in printed) == (2, True)
 
 
 def test_a_picture_over_time_has_windows_of_which_nothing_is_known() -> None:

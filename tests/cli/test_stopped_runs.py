@@ -111,8 +111,10 @@ def test_killed_at_any_step_a_run_leaves_a_whole_file_or_none_and_the_next_speak
         whole, left = kinds_of_files()
         outcomes.add((whole, left, len(made) > step))
         code, printed = run(*LINE)
-        assert ("is left of a run that was stopped: it may hold a release" in printed) is (left and not whole)
-        assert ("is there already, and has cost budget" in printed, code) == ((True, 2) if whole else (False, 0))
+        assert ("remains from an interrupted run. It may contain a release" in printed) is (left and not whole)
+        assert ("already exists, and the budget of its release is spent" in printed, code) == (
+            (True, 2) if whole else (False, 0)
+        )
         for name in os.listdir():
             if name != "visits.csv":
                 os.unlink(name)
@@ -186,7 +188,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_noise(
     (folder / "closed").mkdir()
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: os.open("closed", os.O_WRONLY))
     code, printed = run(*LINE, "--output", "closed/x.dpsketch")
-    assert (code, "must be a folder that can be written to" in printed) == (2, True)
+    assert (code, "must be in a writable folder" in printed) == (2, True)
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert not drawn

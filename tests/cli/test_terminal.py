@@ -196,7 +196,8 @@ def test_formulas_are_of_csv_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         ["query", "tame/x.dpsketch", "--total-weight", "--format", "json"],
     ):
         assert (
-            "--escape-formulas is for CSV alone" in printed(monkeypatch, [*arguments, "--escape-formulas"], Terminal)[1]
+            "--escape-formulas is supported for CSV only"
+            in printed(monkeypatch, [*arguments, "--escape-formulas"], Terminal)[1]
         )
 
 

@@ -75,7 +75,7 @@ def test_values_are_the_same_by_both_doors(domain: Domain) -> None:
     found = read_values(DOMAINS[domain], released, None)
     assert found == settings.read_ask({"ranks": DOMAINS[domain]}, "ask", domain).what
     for wrong in WRONG[type(domain)]:
-        with pytest.raises(UsageError, match=r"^this release is about [a-zA-Z0-9 ,]+: give such values \["):
+        with pytest.raises(UsageError, match=r"^values for this release must be [a-zA-Z0-9 ,]+ \["):
             read_values([wrong], released, None)
         with pytest.raises(ConfigError):
             settings.read_ask({"ranks": [wrong]}, "ask", domain)

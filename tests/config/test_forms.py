@@ -39,7 +39,7 @@ def test_an_argument_with_a_line_of_documentation_is_a_setting() -> None:
         "more": ("no argument", "", None, TEXT_FORM),
     }
     assert block.read({"old": 3, "share": "1/2"}, "") == Grown(3, Fraction(1, 2))
-    with pytest.raises(ConfigError, match=r"^grown\.old: is missing; the first \["):
+    with pytest.raises(ConfigError, match=r"^grown\.old: is missing. Set the first \["):
         block.read({}, "grown")
 
 

@@ -60,7 +60,7 @@ def test_every_name_is_checked_at_every_depth(settings: dict[str, Any]) -> None:
 def test_what_is_missing_is_named(name: str) -> None:
     settings = release("top_k", domain="ipv4", k=5)
     for left in ({key: each for key, each in settings.items() if key != name}, {**settings, name: None}):
-        with pytest.raises(ConfigError, match=f"^{name}: is missing; "):
+        with pytest.raises(ConfigError, match=f"^{name}: is missing. Set "):
             read_release(left)
 
 
@@ -72,8 +72,8 @@ def test_the_path_of_the_caller_comes_first() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({**UNIT, "record": {}}, "privacy_unit: privacy_id and record are given at once; "),
-        ({"privacy_id": True, "norm": "auto"}, "privacy_unit.privacy_id: expected text, .*boolean.*put it in quotes"),
+        ({**UNIT, "record": {}}, "privacy_unit: privacy_id and record cannot be combined. "),
+        ({"privacy_id": True, "norm": "auto"}, "privacy_unit.privacy_id: expected text, .*boolean.*Put text in quotes"),
         (
             {"privacy_id": "p", "norm": {"max_norm": True}},
             "privacy_unit.norm.max_norm: expected a number, got the boolean",
@@ -94,7 +94,7 @@ def test_the_path_of_the_caller_comes_first() -> None:
             "privacy_unit.max_windows: expected a whole number, got 1.5",
         ),
         ({"privacy_id": "p", "norm": "auto", "period": -5}, "privacy_unit.period: must be greater than 0"),
-        ([], "privacy_unit: give privacy_id"),
+        ([], "privacy_unit: set privacy_id"),
     ],
     ids=str,
 )
@@ -140,7 +140,7 @@ def test_an_old_name_is_refused_with_the_new_name(settings: dict[str, Any], path
 
 
 def test_a_new_name_is_not_proposed_where_it_is_no_setting() -> None:
-    with pytest.raises(ConfigError, match=r"^resolution: unknown setting; known here: "):
+    with pytest.raises(ConfigError, match=r"^resolution: unknown setting. Known settings: "):
         read_release({**release("frequencies"), "resolution": 1})
 
 

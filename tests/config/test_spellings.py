@@ -371,7 +371,9 @@ def test_null_is_refused_where_python_and_settings_read_it_differently(name: str
         settings = (
             json.dumps(settings) if door == "json" else f"rho: 1\nsummary_counts: {{{name}: }}".replace("{: }", "~")
         )
-    with pytest.raises(ConfigError, match=rf"summary_counts{'.' * bool(name)}{name}: is null, .* write none, or leave"):
+    with pytest.raises(
+        ConfigError, match=rf"summary_counts{'.' * bool(name)}{name}: must not be null, .* Write none, or remove"
+    ):
         config.read_privacy(settings)
     without = config.read_privacy({"rho": 1, "summary_counts": {name: "none"} if name else "none"})
     assert (without == PrivacySpec(rho=1)) == (name == "records")  # which are not counted unless they are asked for

@@ -224,7 +224,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "in settings",
         lambda: read_ask({"ranges": [[100, 50]]}, domain=WHOLE),
         ConfigError,
-        "ask.ranges[0]: the low end comes first, got 100 and 50",
+        "ask.ranges[0]: must begin with the low end, got 100 and 50",
     ),
     # Columns of Parquet in pipelines.
     (

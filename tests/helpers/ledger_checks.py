@@ -195,7 +195,7 @@ def pipelines_pay_before_noise(path: Path) -> None:
             pipeline.run().wait_until_finish()
             assert set(drawn) == {run}
             drawn.clear()
-        said = "'visits' has a limit of rho = 2; spent: rho = 2; asked: rho = 1"
+        said = "'visits' cannot pay for this release. Limit: rho = 2. Spent: rho = 2. Requested: rho = 1."
         with pytest.raises(BudgetExceededError, match=said):
             pipeline.run().wait_until_finish()
     assert drawn == []

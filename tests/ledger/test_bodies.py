@@ -51,7 +51,7 @@ def test_what_nobody_writes_is_damage_to_all_commands(changes: dict[str, Any], t
     ledger = with_account(tmp_path / "ledger", LossLimit(rho=10))
     pay(ledger, Loss(Fraction(1, 2)))
     rewrite(ledger, **changes)
-    with pytest.raises(LedgerError, match="entry 2 of the ledger is damaged") as caught:
+    with pytest.raises(LedgerError, match="entry 2 is damaged") as caught:
         ledger.entries()
     assert caught.value.code == "E142"
     for command in (["show", "visits"], ["list"], ["verify"], ["export", "a.csv"], ["plot", "a.svg"]):

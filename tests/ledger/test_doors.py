@@ -95,7 +95,9 @@ def test_the_command_pays_and_is_refused_in_one_line(file: str, tmp_path: Path, 
     assert main([*line, str(tmp_path / "a.dpsketch")]) == 0
     assert main([*line, str(tmp_path / "b.dpsketch")]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("dpsketch: account 'visits' has a limit of rho = 1; spent: rho = 1; asked: rho = 1")
+    assert said.startswith(
+        "dpsketch: account 'visits' cannot pay for this release. Limit: rho = 1. Spent: rho = 1. Requested: rho = 1."
+    )
     assert said.endswith("[dpsketch-E130]")
     assert not (tmp_path / "b.dpsketch").exists()
     assert len(payments(ledger)) == 1
@@ -133,12 +135,8 @@ def test_what_could_not_pay_first_is_refused(file: str) -> None:
 @pytest.mark.parametrize(
     ("privacy_unit", "account", "said"),
     [
-        (
-            Record(),
-            {},
-            "adds up the losses of all records of any one privacy id, and the release protects any one record",
-        ),
-        (ONE, {"privacy_unit": "record"}, "adds up the losses of any one record"),
+        (Record(), {}, "which protects all records of any one privacy id. The release protects any one record"),
+        (ONE, {"privacy_unit": "record"}, "which protects any one record"),
     ],
 )
 def test_another_unit_is_refused_before_the_run(
@@ -160,7 +158,7 @@ def test_a_person_within_each_window_does_not_add_up(file: str) -> None:
     private = PrivateFrequencies(SPEC, ledger.spend("visits", PrivacySpec(rho=1)), privacy_unit=ONE, item="item")
     pipeline = beam.Pipeline(runner="FnApiRunner")
     _ = pipeline | beam.Create(ROWS) | beam.WindowInto(FixedWindows(60)) | private
-    with pytest.raises(ArgumentError, match="give max_windows"):
+    with pytest.raises(ArgumentError, match="set max_windows"):
         pipeline.run().wait_until_finish()
 
 
@@ -172,7 +170,7 @@ def test_transforms_of_a_pipeline_are_refused_together_before_it_runs(file: str)
     rows = pipeline | beam.Create(ROWS)
     for name in ("first", "second"):
         _ = rows | name >> PrivateFrequencies(SPEC, privacy, privacy_unit=ONE, item="item")
-    with pytest.raises(BudgetExceededError, match=r"spent: rho = 1; asked: rho = 1; together rho = 2"):
+    with pytest.raises(BudgetExceededError, match=r"Spent: rho = 1. Requested: rho = 1. Together: rho = 2"):
         pipeline.run().wait_until_finish()
     assert payments(ledger) == []
 
@@ -186,7 +184,9 @@ def test_a_run_that_is_repeated_under_a_secret_pays_once(file: str, monkeypatch:
         pipeline = beam.Pipeline(runner="FnApiRunner")
         _ = pipeline | beam.Create(ROWS) | noisy
         if refused:
-            with pytest.raises((BudgetExceededError, RuntimeError), match="has a limit of rho = 1"):
+            with pytest.raises(
+                (BudgetExceededError, RuntimeError), match=r"cannot pay for this release\. Limit: rho = 1"
+            ):
                 pipeline.run().wait_until_finish()
         else:
             pipeline.run().wait_until_finish()

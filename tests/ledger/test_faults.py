@@ -76,7 +76,11 @@ def test_a_full_disk_spends_nothing(folder: Path) -> None:
     assert said.startswith("LedgerError: ")
     assert str(file) in said
     assert "the disk" in said
-    assert said.count("nothing was spent") + said.count("dpsketch ledger show says whether it was spent") == 1
+    assert (
+        said.count("Nothing was spent")
+        + said.count("To see whether the payment was recorded, use dpsketch ledger show")
+        == 1
+    )
     before = len(payments(ledger))
     ledger.verify()
     pay(ledger, ONE)
@@ -98,8 +102,8 @@ def test_a_file_that_is_read_only_can_be_read_and_spends_nothing(folder: Path) -
     file.chmod(0o444)
     folder.chmod(0o555)
     said = in_process(lambda: pay(ledger, ONE), as_nobody)
-    assert "may not be written to" in said
-    assert "nothing was spent" in said
+    assert "cannot be written: the file, or its folder, is read-only" in said
+    assert "Nothing was spent" in said
     assert in_process(lambda: ledger.verify(), as_nobody) == "nothing"
     folder.chmod(0o755)
     file.chmod(0o000)
@@ -109,7 +113,9 @@ def test_a_file_that_is_read_only_can_be_read_and_spends_nothing(folder: Path) -
 def test_a_ledger_that_is_not_there_is_not_made_by_a_payment(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "typo")
     for use in (lambda: pay(ledger, ONE), ledger.verify, ledger.balances, lambda: ledger.write_off("a", "b")):
-        with pytest.raises(LedgerError, match="dpsketch ledger create makes one") as caught:
+        with pytest.raises(
+            LedgerError, match="To create a ledger in an existing folder, use dpsketch ledger create"
+        ) as caught:
             use()
         assert caught.value.code == "E140"
     assert list(tmp_path.iterdir()) == []
@@ -122,7 +128,7 @@ def test_an_empty_file_and_another_database_are_no_ledgers(tmp_path: Path) -> No
     connection.execute("CREATE TABLE visits (person TEXT)")
     connection.close()
     for file in (empty, other):
-        with pytest.raises(LedgerError, match="holds no ledger"):
+        with pytest.raises(LedgerError, match="contains no ledger"):
             pay(Ledger(file), ONE)
 
 
@@ -189,12 +195,12 @@ def test_a_period_may_be_named_also_after_the_clock_went_back(tmp_path: Path, mo
     monkeypatch.setattr(entries, "now", lambda: at(2099, 1, 1))
     pay(ledger, ONE)
     monkeypatch.setattr(entries, "now", lambda: at(2030, 1, 1))
-    with pytest.raises(LedgerError, match="the clock says 2030-01-01"):
+    with pytest.raises(LedgerError, match="the clock shows 2030-01-01"):
         pay(ledger, ONE)
     pay(ledger, ONE, period="2030")
-    with pytest.raises(BudgetExceededError, match="in 2030; spent: rho = 1"):
+    with pytest.raises(BudgetExceededError, match=r"in 2030\. Limit: rho = 1\. Spent: rho = 1"):
         pay(ledger, ONE, period="2030")
-    with pytest.raises(ArgumentError, match='must be one as "2026", got'):
+    with pytest.raises(ArgumentError, match='must be a year such as "2026", got'):
         pay(ledger, ONE, period="2030-01")
     ledger.verify()
 
@@ -204,7 +210,7 @@ def test_an_account_without_end_does_not_ask_the_clock(tmp_path: Path, monkeypat
     for moment in (at(2030, 1, 1), at(2020, 1, 1)):
         monkeypatch.setattr(entries, "now", lambda moment=moment: moment)
         pay(ledger, ONE)
-    with pytest.raises(ArgumentError, match="it has no end"):
+    with pytest.raises(ArgumentError, match=r"account .* has no periods"):
         pay(ledger, ONE, period="2030")
     assert ledger.verify().balances[0].payments == 2
 
@@ -231,7 +237,7 @@ def test_places_that_are_none_are_refused_without_a_password_in_the_message(addr
 def test_a_payment_that_names_another_release_is_refused(tmp_path: Path) -> None:
     ledger = with_account(tmp_path / "ledger", LossLimit(rho=10))
     run = pay(ledger, ONE)
-    with pytest.raises(LedgerError, match="is of another release"):
+    with pytest.raises(LedgerError, match="is for another release"):
         bill(ledger, Loss(Fraction(2))).pay(run)
 
 

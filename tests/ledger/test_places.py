@@ -73,7 +73,7 @@ def test_passwords_in_any_spelling_and_names_of_no_text_are_refused(address: Any
 )
 def test_addresses_that_mean_another_table_to_another_user_are_refused(address: str) -> None:
     """Without a database the server would look for one named like the user; a service is a file of the user."""
-    with pytest.raises(ArgumentError, match="must name its database, and its schema") as caught:
+    with pytest.raises(ArgumentError, match="must contain the database, and its schema") as caught:
         Ledger(address)
     assert caught.value.code == "E139"
 

@@ -118,7 +118,7 @@ def test_a_lock_of_a_live_process_is_waited_for_and_named(tmp_path: Path, monkey
     monkeypatch.setattr(sqlite, "LOCK_SECONDS", 0.2)
     holder = sqlite3.connect(file, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(LedgerError, match=r"was locked by another process for .* nothing was spent"):
+    with pytest.raises(LedgerError, match=r"was locked by another process for .* Nothing was spent"):
         pay(ledger, ONE)
     holder.execute("ROLLBACK")
     holder.close()

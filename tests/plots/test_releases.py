@@ -150,15 +150,15 @@ def test_a_look_names_what_a_release_does_not_know() -> None:
     [
         (lambda: plot_top_k(FLAT, 3), "candidates must be given, because this release stores no items"),
         (lambda: plot_cdf(TEXT), "a release of frequencies does not answer cdf"),
-        (lambda: plot_cdf([1, 2], TREE), "answers must be a release, or its Intervals, got list"),
-        (lambda: plot_top_k(TIMELINE, 3), r"of a SketchTimeline a release of some windows, timeline.between"),
-        (lambda: plot_timeline(TREE), "answers must be a SketchTimeline, or Intervals, got Released"),
-        (lambda: TIMELINE.plot("cdf"), "cdf is not drawn over time"),
-        (lambda: TIMELINE.plot("items", list("abcdefgh")), "what must be at most 7, one line each, got 8"),
-        (lambda: TIMELINE.plot("items"), "what must say which items are asked for"),
+        (lambda: plot_cdf([1, 2], TREE), "answers must be a release or its Intervals, got list"),
+        (lambda: plot_top_k(TIMELINE, 3), r"From a SketchTimeline, pass timeline.between"),
+        (lambda: plot_timeline(TREE), "answers must be a SketchTimeline or Intervals, got Released"),
+        (lambda: TIMELINE.plot("cdf"), "cdf cannot be drawn over time"),
+        (lambda: TIMELINE.plot("items", list("abcdefgh")), "what must give at most 7 lines, got 8"),
+        (lambda: TIMELINE.plot("items"), "what must list the items to draw"),
         (lambda: TREE.plot("quantiles", [0.5]), "kind must be one of cdf, histogram, top_k, items"),
-        (lambda: TREE.plot("cdf", candidates=["a"]), "candidates are for top_k alone"),
-        (lambda: plot_cdf(TREE.cdf_interval([1, 2])), "must be of one length"),
+        (lambda: TREE.plot("cdf", candidates=["a"]), "candidates are supported for top_k only"),
+        (lambda: plot_cdf(TREE.cdf_interval([1, 2])), "must have the same length"),
     ],
 )
 def test_what_is_not_drawn_is_refused_in_words(draw: Any, words: str) -> None:

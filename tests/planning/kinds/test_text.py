@@ -226,7 +226,7 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a tree of text": (
         lambda: read_release(SETTINGS | {"tree": {"memory": 9000}}),
-        "tree: not a setting of text and bytes, which are counted one by one; leave it out",
+        "tree: is not supported for text and bytes, which have no order. Remove it",
     ),
     "a plan of text": (
         lambda: plan(TEXT, ReleaseTerms(PrivacySpec(rho=1))),  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def test_a_run_pays_and_the_next_is_refused(tmp_path: Path) -> None:
     run(file, OUT=str(tmp_path / "first"), **variables)
     assert len(payments(ledger)) == 1
     assert [*(tmp_path / "first").iterdir()]
-    with pytest.raises(BudgetExceededError, match="account 'visits' has a limit of epsilon = 2"):
+    with pytest.raises(BudgetExceededError, match=r"account 'visits' cannot pay for this release\. Limit: epsilon = 2"):
         run(file, OUT=str(tmp_path / "second"), **variables)
     assert len(payments(ledger)) == 1
     assert not (tmp_path / "second").exists()
