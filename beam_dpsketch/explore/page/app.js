@@ -16,7 +16,7 @@ const DIMENSIONS = {
   key: "Key",
   window: "Window",
   from: "From",
-  to: "Until, not included",
+  to: "To (exclusive)",
   metric: "Metric",
 };
 /** @type {Record<string, string | null | undefined>} */
