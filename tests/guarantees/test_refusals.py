@@ -70,20 +70,20 @@ WINDOWINGS: dict[str, tuple[Callable[[], beam.WindowInto], str]] = {
         lambda: beam.WindowInto(
             FIXED, trigger=trigger.AfterWatermark(early=trigger.AfterCount(1)), accumulation_mode=DISCARDING
         ),
-        "trigger=AfterWatermark .* remove it from WindowInto",
+        "trigger=AfterWatermark .* Remove it from WindowInto",
     ),
     "late": (
         lambda: beam.WindowInto(
             FIXED, trigger=trigger.AfterWatermark(late=trigger.AfterCount(1)), accumulation_mode=DISCARDING
         ),
-        "trigger=AfterWatermark .* remove it from WindowInto",
+        "trigger=AfterWatermark .* Remove it from WindowInto",
     ),
     "repeated": (
         lambda: beam.WindowInto(FIXED, trigger=trigger.Repeatedly(trigger.AfterCount(1)), accumulation_mode=DISCARDING),
-        "trigger=Repeatedly .* remove it from WindowInto",
+        "trigger=Repeatedly .* Remove it from WindowInto",
     ),
     "lateness": (lambda: beam.WindowInto(FIXED, allowed_lateness=10), "allowed_lateness must be 0.* remove it"),
-    "sessions": (lambda: beam.WindowInto(window.Sessions(10)), "Sessions.* use FixedWindows or SlidingWindows"),
+    "sessions": (lambda: beam.WindowInto(window.Sessions(10)), "Sessions.* Use FixedWindows or SlidingWindows"),
     "earliest": (
         lambda: beam.WindowInto(FIXED, timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_EARLIEST),
         "timestamp_combiner must be OUTPUT_AT_EOW.* remove it",
@@ -121,7 +121,7 @@ def test_windowings_that_release_more_than_once_are_refused(windowing: str, tran
 def test_unbounded_input_in_the_global_window_is_refused(source: str) -> None:
     read = Stream().add_elements(["a"]).advance_watermark_to_infinity()
     elements = pipeline() | (read if source == "test stream" else PeriodicImpulse())
-    with pytest.raises(WindowingError, match=r"unbounded input.*put WindowInto\(FixedWindows"):
+    with pytest.raises(WindowingError, match=r"Unbounded input.*Add WindowInto\(FixedWindows"):
         elements | globally()
     assert elements | beam.WindowInto(FIXED) | "Windowed" >> globally() is not None
 
@@ -130,7 +130,7 @@ def test_a_flatten_of_different_windowings_is_refused() -> None:
     source = pipeline() | beam.Create(["a"])
     others = source | "Others" >> beam.Map(str)
     flat = (source | beam.WindowInto(window.FixedWindows(10)), others) | beam.Flatten()
-    with pytest.raises(WindowingError, match=r"Flatten .* put one WindowInto after it"):
+    with pytest.raises(WindowingError, match=r"Flatten .* Add a WindowInto after it"):
         flat | "AfterFlatten" >> globally()
     with pytest.raises(WindowingError, match="Flatten"):
         flat | beam.Map(str) | "AfterMap" >> globally()
@@ -169,7 +169,7 @@ def test_records_copied_by_earlier_windows_are_refused() -> None:
 
 def test_at_least_once_delivery_is_refused() -> None:
     option = "--dataflow_service_options=streaming_mode_at_least_once"
-    with pytest.raises(WindowingError, match=r"streaming_mode_at_least_once .* remove it"):
+    with pytest.raises(WindowingError, match=r"streaming_mode_at_least_once .* Remove it"):
         pipeline(option) | beam.Create(["a"]) | globally()
 
 
@@ -251,7 +251,7 @@ NORMS: dict[str, tuple[bool, beam.WindowInto, dict[str, Any], str]] = {
     "windows without end": (False, DAYS, {"max_windows": 2}, "max_windows on unbounded input needs a period"),
     "the global window": (True, beam.WindowInto(window.GlobalWindows()), {"period": 60}, "period needs windows: put W"),
     "windows off the period": (True, DAYS, {"period": 90_000}, r"period must be a multiple .*, 1 day"),
-    "sessions": (True, beam.WindowInto(window.Sessions(10)), {}, "Sessions.* use FixedWindows or SlidingWindows"),
+    "sessions": (True, beam.WindowInto(window.Sessions(10)), {}, "Sessions.* Use FixedWindows or SlidingWindows"),
 }
 
 

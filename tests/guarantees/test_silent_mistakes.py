@@ -200,7 +200,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         InputWarning,
         "weight='n' has values below 0, which count as 0. If they delete, set signed in the bounds.",
     ),
-    ("the same in a sample", lambda: frequencies(weight="n").check(TABLE), InputWarning, "which are not signed"),
+    ("the same in a sample", lambda: frequencies(weight="n").check(TABLE), InputWarning, "(weights are not signed)"),
     ("negative weights of Parquet", lambda: command(f"run {DATA} {OF_N}"), 0, "weight='n' has values below 0"),
     ("negative weights of CSV", lambda: command(f"run data.csv {OF_N}"), 0, "weight='n' has values below 0"),
     ("check against them", lambda: command(f"check n.yaml --against {DATA}"), 0, "weight='n' has values below 0"),

@@ -214,7 +214,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "numbers: too many steps": (
         lambda: numbers(FloatDomain(0, 1, 1e-5), privacy_unit=person(NormBound(99)), variance=True, windows=HORIZON),
-        "domain has too many steps for this much noise",
+        "domain has too many steps for this noise",
     ),
     "numbers: a limit of an item": (
         lambda: numbers(privacy_unit=person(NormBound(9, max_per_item=1))),

@@ -162,7 +162,7 @@ REFUSED: dict[str, tuple[Step, str]] = {
     ),
     "all parts and a part of one": (
         lambda pairs: joined(*(parts := pairs | beam.Partition(part, 2)), parts[1] | beam.Filter(is_even)),
-        'records of ".*Partition.*" come in twice',
+        'Records of ".*Partition.*" arrive twice',
     ),
     "flatten with": (lambda pairs: pairs | beam.Distinct() | beam.FlattenWith(pairs), TWICE),
     "join with itself": (lambda pairs: {"a": pairs, "b": pairs} | beam.CoGroupByKey(), TWICE),
@@ -283,7 +283,7 @@ def built(name: str, step: Step, pairs: beam.PCollection) -> beam.PCollection:
 @pytest.mark.parametrize("name", REFUSED)
 def test_steps_that_copy_records_are_refused(name: str, pairs: beam.PCollection) -> None:
     step, message = REFUSED[name]
-    with pytest.raises(WindowingError, match=rf"^{message}.* or protect ids with PrivacyId \[dpsketch-E424\]$"):
+    with pytest.raises(WindowingError, match=rf"^{message}.* or protect privacy ids with PrivacyId \[dpsketch-E424\]$"):
         copy_guard.check_no_copies(built(f"refused {name}", step, pairs))
 
 

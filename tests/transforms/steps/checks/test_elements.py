@@ -385,7 +385,7 @@ CLAMPED: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a weight": (
         frequencies(item="city", weight="w", privacy_unit=who("user")),
         [{**ROW, "w": 10}],
-        "weight='w' is 10 .* outside the weights 0 to 9",
+        "weight='w' is 10 .* outside the allowed weights, 0 to 9",
     ),
 }
 
