@@ -202,7 +202,7 @@ def test_refusals_are_kept_by_pickle_and_by_the_words_of_settings() -> None:
 
 
 def test_one_refusal_is_raised_as_it_is() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"^privacy_unit must be .*; got int \[dpsketch-E201\]$"):
+    with pytest.raises(ArgumentTypeError, match=r"^privacy_unit must be .*\. Got int \[dpsketch-E201\]$"):
         PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=3)  # type: ignore[call-overload]
     PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=Record())
     PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=UNIT)

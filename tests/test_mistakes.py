@@ -165,11 +165,11 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "a tuple as domain": (lambda: Quantiles((0, 100)), "got tuple; give one, as IntegerDomain(0, 100)"),  # type: ignore[arg-type]
     "a tuple as domain of a mean": (
         lambda: PrivateStatistics((0, 100), PrivacySpec(rho=1), privacy_unit=Record(), item="n"),  # type: ignore[arg-type]
-        "got tuple; give one, as IntegerDomain(0, 100)",
+        "got tuple. Example: IntegerDomain(0, 100)",
     ),
     "a date as text": (
         lambda: TimeRange("2025-12-25", "2025-12-26"),  # type: ignore[arg-type]
-        "give one, as datetime(2025, 12, 25, tzinfo=timezone.utc)",
+        "Example: datetime(2025, 12, 25, tzinfo=timezone.utc)",
     ),
     "a list as domain": (
         lambda: read_release({**COUNT, "kind": "quantiles", "domain": [0, 2000]}),
@@ -286,14 +286,14 @@ KEYED: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("keys", KEYED)
 def test_records_with_keys_say_in_how_many_a_person_counts(keys: str) -> None:
-    with pytest.raises(ValueError, match=r"max_keys must be given with keys, as in RecordBounds\(5, max_keys=2\)"):
+    with pytest.raises(ValueError, match=r"max_keys is required with keys: .* Example: RecordBounds\(5, max_keys=2\)"):
         KEYED[keys](PrivacyId("person", RecordBounds(5)))
     KEYED[keys](PrivacyId("person", RecordBounds(5, max_keys=1)))
     KEYED[keys](Record())
 
 
 def test_a_number_of_keys_without_keys_is_refused_and_the_shell_names_the_option() -> None:
-    with pytest.raises(ValueError, match="max_keys must be left out without keys"):
+    with pytest.raises(ValueError, match="max_keys is supported only with keys"):
         ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=1), PrivacyId("p", RecordBounds(5, max_keys=1)), "c")
     line = "plan --kind frequencies --item c --privacy-id p --max-records 5 --rho 1 --key k --assume-public-keys"
     assert "--max-keys is missing. Set the number of keys" in run(*line.split())[1]
@@ -318,10 +318,12 @@ UNIT = {"privacy_id": "person", "norm": {"max_norm": 3}}
 
 @pytest.mark.pipeline
 def test_too_many_windows_are_refused_before_anything_is_read(tmp_path: pathlib.Path) -> None:
-    words = "would make 25,200 releases: a window every 24 seconds. More than 10,000 need "
+    words = (
+        "would produce 25,200 releases, more than 10,000: a window every 24 seconds. Use longer windows or fewer keys"
+    )
     settings = {**COUNT, **MANY_WINDOWS}
     for call in (lambda: read_release(settings), lambda: release_frame("no table", settings)):
-        with pytest.raises(ConfigError, match=f"^windows: {words}max_releases"):
+        with pytest.raises(ConfigError, match=f"^windows: {words}, or set max_releases"):
             call()
     file = tmp_path / "settings.yaml"
     file.write_text(repr(settings))
@@ -347,10 +349,12 @@ def test_keys_multiply_windows_and_a_caller_may_allow_them() -> None:
     week, keys = TimeRange(0, 7 * DAY), PublicKeys([f"k{n}" for n in range(100)], "k")
     parts = (ItemFrequencies(SketchSpec(width=16)), PrivacySpec(rho=1), PERSON, "city", None, keys)
     hours = TimeColumn("day", 3600)
-    with pytest.raises(ValueError, match="16,800 releases: a window every 1 hour for each of 100 keys"):
+    with pytest.raises(
+        ValueError, match="16,800 releases, more than 10,000: a window every 1 hour for each of 100 keys"
+    ):
         ReleaseSpec(*parts, week, hours)
     ReleaseSpec(*parts, TimeRange(0, 7 * DAY, max_releases=16_800), hours)
-    with pytest.raises(ValueError, match="More than 16,799 need max_releases"):
+    with pytest.raises(ValueError, match=r"more than 16,799: a window every 1 hour .* set max_releases"):
         ReleaseSpec(*parts, TimeRange(0, 7 * DAY, max_releases=16_799), hours)
     ReleaseSpec(*parts[:5], PublicKeys([f"k{n}" for n in range(20_000)], "k"))  # without windows any number
     allowed = {**COUNT, **MANY_WINDOWS, "windows": {**MANY_WINDOWS["windows"], "max_releases": 30_000}}  # type: ignore[dict-item]

@@ -57,9 +57,7 @@ class Horizon:
             )
         check_milliseconds(start=start, window_size=size)
         if start + size * (self.windows + 1) > MAX_MICROS:
-            raise ArgumentError(
-                "", "the horizon and one more window must end before the last timestamp of Beam", "E425"
-            )
+            raise ArgumentError("", "The horizon and one more window must end before Beam's last timestamp", "E425")
         for name, value in (("start_micros", start), ("size_micros", size)):
             object.__setattr__(self, name, value)
 

@@ -162,7 +162,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         ("--config s.yaml --kind frequencies", "s.yaml: domain: is not a setting of kind frequencies"),
         ("--config s.yaml --max-keys 1", "--max-keys: must be left out without --select-keys"),
         ("--config s.yaml --max-norm auto", "s.yaml: privacy_unit.max_windows: must be 1 where a norm is chosen"),
-        ("--config s.yaml --select-keys 1e-8", "s.yaml: privacy_unit.norm.max_keys: must be given with keys.select"),
+        ("--config s.yaml --select-keys 1e-8", "s.yaml: privacy_unit.norm.max_keys: is required with keys.select"),
         (
             "--config wrong.yaml --k 9",
             "wrong.yaml: privacy_unit.norm.max_nrom: unknown setting; did you mean 'max_norm'?",

@@ -105,8 +105,11 @@ def test_a_plan_as_json_has_the_numbers_of_its_words() -> None:
     [
         ({"city": ["a"], "person": [1]}, ""),
         ({"town": ["a"], "person": [1]}, "item: 'city' is not a column"),
-        ({"city": [1.5], "person": [1]}, "item='city' must hold text, bytes or integers, got double; round it"),
-        ({"city": ["a"], "person": [[1]]}, "privacy_id='person' must hold"),
+        (
+            {"city": [1.5], "person": [1]},
+            "item='city' must contain text, bytes or integers, got double. Round the column",
+        ),
+        ({"city": ["a"], "person": [[1]]}, "privacy_id='person' must contain"),
     ],
     ids=["fits", "missing", "floats", "lists"],
 )
@@ -135,7 +138,9 @@ def test_a_column_of_csv_that_holds_no_usable_value_is_refused_without_its_value
     )
     code, printed = run("check", "delays.yaml", "--against", "delays.csv")
     assert code == 2
-    assert "item='delay': all of the values are not whole numbers (IntegerDomain); they look like A" in printed
+    assert (
+        "item='delay': all of the values cannot be read as whole numbers (IntegerDomain). They look like A" in printed
+    )
     assert "sesame" not in printed
 
 

@@ -190,7 +190,7 @@ def test_text_that_is_not_utf8_is_unreadable() -> None:
         Path("visits.csv").write_bytes(b"person,delay\n" + f"{SECRET}\u00e9,1\n".encode("latin-1") + b"a,2\n" * others)
         found, printed = run("run", "visits.csv", *OPTIONS, "--replace")
         assert (found, SECRET in printed) == (code, False)
-        assert f"privacy_id='person': {share} of the values are not text, bytes or integers" in printed
+        assert f"privacy_id='person': {share} of the values cannot be read as text, bytes or integers" in printed
         assert "they look like bytes that are not UTF-8. Write text in UTF-8" in printed
 
 
@@ -422,7 +422,10 @@ def test_a_day_in_which_no_key_is_chosen_has_no_file_and_a_run_of_none_says_what
     assert "1  " in run("spent", "rare.dpsketch")[1]
     late = [*DAYS, "--start", "2034-01-01", "--end", "2034-01-02", "--output", "late.dpsketch"]
     code, printed = run("run", "visits.csv", *OPTIONS, *keys, *late)
-    assert (code, "time='day' is in no declared window in any row, so no row would count" in printed) == (2, True)
+    assert (code, "time='day' is outside the declared windows in every row, so no row would count" in printed) == (
+        2,
+        True,
+    )
     assert not Path("late.dpsketch").exists()
 
 

@@ -221,7 +221,7 @@ def test_exact_numbers_are_those_of_all_records_that_can_be_counted(
     monkeypatch.setattr(tables, "ROWS", 1000)
     count, more = KINDS[kind]
     declared = of(count, UNITS[privacy_unit](more), weight="paid", keys=KEYS[keys])
-    with pytest.warns(InputWarning, match="below 0, which count as 0"):
+    with pytest.warns(InputWarning, match="negative values, which count as 0"):
         found = rehearse(HOLES if form == "table" else HOLES.to_pandas(), declared, k=12)
     expected, unused = counted_by_hand(kind == "listed", keys, privacy_unit != "record")
     assert found.unused == unused
@@ -310,10 +310,10 @@ def test_quantiles_may_be_an_iterator_and_are_checked_first() -> None:
 
 
 def test_it_warns_as_a_release_does() -> None:
-    with pytest.raises(ArgumentError, match="item='city' has no value, so no row would count"):
+    with pytest.raises(ArgumentError, match="item='city' has no value in any row, so no row would count"):
         rehearse(pa.table({"city": pa.nulls(200, pa.int64())}), of(Quantiles(IntegerDomain(0, 9)), Record()))
     one_odd = pd.DataFrame({"city": pd.Series([7] * 199 + ["7,5"], dtype=object)})
-    with pytest.warns(InputWarning, match="item='city': under 1 % of the values are not whole numbers"):
+    with pytest.warns(InputWarning, match="item='city': under 1 % of the values cannot be read as whole numbers"):
         rehearse(one_odd, of(Quantiles(IntegerDomain(0, 9)), Record()))
     with pytest.warns(PrivacyWarning, match="gives little protection"):
         rehearse(TABLE, of(SKETCH))

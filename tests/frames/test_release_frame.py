@@ -171,8 +171,8 @@ def test_a_callable_is_refused_because_columns_have_names() -> None:
 @pytest.mark.parametrize(
     ("count", "bounds", "message"),
     [
-        (ItemFrequencies(SketchSpec()), RecordBounds(1, max_keys=2), "max_keys must be left out without keys"),
-        (Quantiles(IntegerDomain(0, 99)), AutoNorm(max_keys=2), "max_keys must be left out without KeySelection"),
+        (ItemFrequencies(SketchSpec()), RecordBounds(1, max_keys=2), "max_keys is supported only with keys"),
+        (Quantiles(IntegerDomain(0, 99)), AutoNorm(max_keys=2), "max_keys is supported only with KeySelection"),
     ],
 )
 def test_arguments_that_a_transform_refuses_are_refused(count: Any, bounds: Any, message: str) -> None:
@@ -185,7 +185,8 @@ def test_columns_that_cannot_be_counted_are_refused_without_rows_too(form: Any) 
     for table in (TABLE, TABLE.slice(0, 0)):
         flags = table.set_column(1, "city", pa.array([True] * len(table), pa.bool_()))
         with pytest.raises(
-            TypeError, match="item='city' must hold text, bytes or integers, got bool; make text of it, as with"
+            TypeError,
+            match=r"item='city' must contain text, bytes or integers, got bool\. Convert the column to text, for",
         ):
             release_frame(form(flags), SETTINGS)
     twice = pa.table([TABLE["person"], TABLE["city"], TABLE["city"]], names=["person", "city", "city"])
@@ -272,7 +273,9 @@ def test_chosen_keys_take_their_delta_from_the_budget() -> None:
 )
 def test_a_table_of_which_no_row_counts_is_refused(changes: dict[str, Any], words: str, form: Any) -> None:
     table = form(pa.table({"city": [PLANTED] * 20, "person": [1] * 20, "nobody": [None] * 20}))
-    with pytest.raises(ArgumentError, match=f"{words} has no value, so no row would count. Name another column"):
+    with pytest.raises(
+        ArgumentError, match=f"{words} has no value in any row, so no row would count. Use another column"
+    ):
         release_frame(table, settings(**changes))
     released = release_frame(table.head(0) if isinstance(table, pd.DataFrame) else table[:0], settings(**changes))
     assert released is not None, "an empty table has a release"
@@ -285,7 +288,7 @@ def test_rows_whose_key_is_not_listed_are_told() -> None:
         warnings.simplefilter("always", InputWarning)
         release_frame(table, settings(privacy_unit="record", keys={"public": ["x"], "field": "city"}))
     (found,) = [each for each in caught if each.category is InputWarning]
-    assert str(found.message).startswith("key='city': all of the rows have a value that is not listed")
+    assert str(found.message).startswith("key='city': all of the rows have an unlisted value")
     assert PLANTED not in str(found.message)
     assert found.filename == __file__
 
@@ -300,7 +303,9 @@ def test_decimals_of_pandas_with_fractions_are_refused_where_whole_numbers_are_r
         "privacy": {"rho": 1},
     }
     halves = pd.DataFrame({"price": [decimal.Decimal("1.5"), decimal.Decimal(2)] * 50})
-    with pytest.raises(ArgumentError, match=r"about 50 % of the values are not whole .* look like 9\.9\. Round"):
+    with pytest.raises(
+        ArgumentError, match=r"about 50 % of the values cannot be read as whole .* look like 9\.9\. Round"
+    ):
         release_frame(halves, settings)
-    with pytest.warns(InputWarning, match="under 1 % of the values are not whole numbers"):
+    with pytest.warns(InputWarning, match="under 1 % of the values cannot be read as whole numbers"):
         release_frame(pd.DataFrame({"price": [decimal.Decimal("1.5")] + [decimal.Decimal(2)] * 999}), settings)

@@ -329,11 +329,23 @@ def test_rows_of_a_table_answer_over_time() -> None:
     ("times", "words"),
     [
         ([START, None] * 200, "about 50 % of the rows have no value"),
-        (["2024-01-01", "yesterday"] * 200, "about 50 % of the values are not times, dates, or text in ISO 8601"),
-        (["2024-01-01"] * 399 + ["yesterday"], "under 1 % of the values are not times, dates, or text in ISO 8601"),
-        ([START - DAY] * 400, "is in no declared window in any row, so no row would count. Check start and end"),
-        (["31/01/2024"] * 400, "all of the values are not times, dates, or text in ISO 8601; they look like 99/99/99"),
-        ([START, START + 9 * DAY] * 200, "about 50 % of the rows are in no declared window"),
+        (
+            ["2024-01-01", "yesterday"] * 200,
+            "about 50 % of the values cannot be read as times, dates, or text in ISO 8601",
+        ),
+        (
+            ["2024-01-01"] * 399 + ["yesterday"],
+            "under 1 % of the values cannot be read as times, dates, or text in ISO 8601",
+        ),
+        (
+            [START - DAY] * 400,
+            "is outside the declared windows in every row, so no row would count. Check start and end",
+        ),
+        (
+            ["31/01/2024"] * 400,
+            "all of the values cannot be read as times, dates, or text in ISO 8601. They look like 99/99/99",
+        ),
+        ([START, START + 9 * DAY] * 200, "about 50 % of the rows are outside the declared windows"),
         ([START] * 399 + [START + 9 * DAY], None),
     ],
 )
@@ -350,7 +362,10 @@ def test_times_that_are_dropped_are_told(times: list[Any], words: str | None) ->
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ("number", "time='number' must hold times, dates, or text in ISO 8601, got int64; make times of it"),
+        (
+            "number",
+            "time='number' must contain times, dates, or text in ISO 8601, got int64. Convert the column to times",
+        ),
         ("when", "time.field: 'when' is not a column of the table"),
     ],
 )

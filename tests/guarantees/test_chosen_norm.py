@@ -160,7 +160,7 @@ def test_a_second_norm_is_refused_and_nothing_is_published(
 ) -> None:
     plant(monkeypatch)
     with (
-        pytest.raises(Exception, match=r"the norm was chosen twice, .*: use with_idempotent_noise") as raised,
+        pytest.raises(Exception, match=r"The norm was chosen twice, .*\. Use with_idempotent_noise") as raised,
         beam.Pipeline(runner=runner) as pipeline,
     ):
         _ = pipeline | beam.Create(ROWS) | make() | beam.ParDo(Sink(str(tmp_path)))

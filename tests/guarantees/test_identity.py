@@ -79,7 +79,7 @@ def counted(table: Any) -> int:
         return round(release_frame(table, SETTINGS).estimate("x"))
 
 
-NOBODY = "has no value, so no row would count"
+NOBODY = "has no value in any row, so no row would count"
 
 
 def wrong(case: Case) -> str | None:
@@ -314,7 +314,9 @@ def test_eight_bytes_are_ids_and_keys_only_if_they_are_said_to_be(form: Any) -> 
         ({**keyed, "keys": {"select": {"delta": 1e-8}, "field": "p"}}, "key='p'"),
     ):
         for table in (made, made.to_pandas(types_mapper=pd.ArrowDtype)) if form is not pc.run_end_encode else (made,):
-            with pytest.raises(TypeError, match=rf"{words} must hold .*fixed_size_binary\[8\].*; or set opaque_bytes"):
+            with pytest.raises(
+                TypeError, match=rf"{words} must contain .*fixed_size_binary\[8\].*, or set opaque_bytes"
+            ):
                 release_frame(table, given)
     said = {"privacy_unit": {**SETTINGS["privacy_unit"], "opaque_bytes": True}}
     assert counted_of({**SETTINGS, **said}, made) == 2
@@ -340,7 +342,7 @@ def test_a_pipeline_refuses_eight_opaque_bytes_too(keys: Any) -> None:
         SketchSpec(width=16), PrivacySpec(rho=1), privacy_unit=privacy_unit, item="item", keys=keys
     )
     with (
-        pytest.raises(Exception, match=r"='p' must hold .*fixed_size_binary\[8\].*; or set opaque_bytes"),
+        pytest.raises(Exception, match=r"='p' must contain .*fixed_size_binary\[8\].*, or set opaque_bytes"),
         beam.Pipeline(runner=FN_API) as pipeline,
     ):
         pipeline | beam.Create([OPAQUE_TABLE]) | private
@@ -369,7 +371,7 @@ def test_ids_of_several_types_in_one_column_are_refused(ids: list[Any], held: st
     privacy_unit = {"privacy_id": "p", "records": {"max_records": 1}}
     settings = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "privacy_unit": privacy_unit}
     column = pd.Series(ids * 2, dtype=object)
-    with pytest.raises(RefusalError, match=f"privacy_id=.p. holds {held}, so one person may have two ids: .*E618"):
+    with pytest.raises(RefusalError, match=rf"privacy_id=.p. contains {held}, so a person may have two ids\. .*E618"):
         release_frame(pd.DataFrame({"p": column, "x": "a"}), settings)
     of_one = pd.Series([each if isinstance(each, str) else None for each in ids], dtype=object)
     release_frame(pd.DataFrame({"p": of_one, "x": "a"}), settings)
@@ -392,7 +394,7 @@ def test_columns_that_nobody_asked_for_are_not_handed_over() -> None:
 
 @pytest.mark.parametrize("kind", OPAQUE, ids=str)
 def test_extension_types_and_unions_are_refused(kind: pa.DataType) -> None:
-    with pytest.raises(TypeError, match="privacy_id='p' must hold text, bytes or integers, got"):
+    with pytest.raises(TypeError, match="privacy_id='p' must contain text, bytes or integers, got"):
         release_frame(pa.table({"p": opaque(kind), "item": ["x"] * 2}), SETTINGS)
 
 

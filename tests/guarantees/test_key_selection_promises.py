@@ -68,22 +68,22 @@ def per_key(privacy: Any = None, privacy_unit: Any = BY_ID, delta: Any = DELTA, 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: per_key(privacy_unit=Record(max_weight=2, signed=True)), "signed must not be set where KeySelection"),
-        (lambda: per_key(privacy_unit=PrivacyId("user", NormBound(5))), "max_keys must be given with KeySelection"),
-        (lambda: per_key(privacy_unit=PrivacyId("user", AutoNorm())), "max_keys must be given with KeySelection"),
+        (lambda: per_key(privacy_unit=Record(max_weight=2, signed=True)), "signed is not supported with KeySelection"),
+        (lambda: per_key(privacy_unit=PrivacyId("user", NormBound(5))), "max_keys is required with KeySelection"),
+        (lambda: per_key(privacy_unit=PrivacyId("user", AutoNorm())), "max_keys is required with KeySelection"),
         (
             lambda: per_key(privacy_unit=PrivacyId("user", NormBound(5, max_keys=2)), keys=PublicKeys(["a"], "key")),
-            "max_keys must be left out without KeySelection",
+            "max_keys is supported only with KeySelection",
         ),
         (
             lambda: per_key(privacy_unit=PrivacyId("user", NormBound(5, max_keys=2)), keys=AssumePublicKeys("key")),
-            "max_keys must be left out without KeySelection",
+            "max_keys is supported only with KeySelection",
         ),
         (
             lambda: PrivateFrequencies(
                 SPEC, PrivacySpec(rho=1), privacy_unit=PrivacyId("user", NormBound(5, max_keys=2))
             ),
-            "max_keys must be left out without KeySelection",
+            "max_keys is supported only with KeySelection",
         ),
         (lambda: per_key(delta=1e-6), "delta must be above 1e-06, the delta of KeySelection"),
         (lambda: per_key(PrivacySpec(rho=1, delta=1e-11)), "delta must be above 1e-10, the delta of KeySelection"),

@@ -175,14 +175,16 @@ def test_at_least_once_delivery_is_refused() -> None:
 
 def test_ids_in_overlapping_windows_need_a_limit() -> None:
     sliding = pipeline() | beam.Create([("a", "b")]) | beam.WindowInto(window.SlidingWindows(60, 10))
-    message = r"SlidingWindows with a PrivacyId .* max_windows, or use FixedWindows, or protect .* with Record\(\)"
+    message = r"SlidingWindows with a PrivacyId .* max_windows, use FixedWindows, or protect .* with Record\(\)"
     with pytest.raises(WindowingError, match=message):
         sliding | globally(privacy_unit=BY_ID)
 
 
 def test_public_keys_in_windows_need_a_range_of_time() -> None:
     fixed = pipeline() | beam.Create([("a", "b")]) | beam.WindowInto(FIXED)
-    message = r"PublicKeys in windows .* windows=TimeRange\(start, end\), or use the global window, or AssumePublicKeys"
+    message = (
+        r"PublicKeys in undeclared windows .* windows=TimeRange\(start, end\), the global window, or AssumePublicKeys"
+    )
     with pytest.raises(WindowingError, match=message):
         fixed | per_key(keys=PublicKeys(["a"]))
 
@@ -195,20 +197,28 @@ def by_id(max_windows: Any = 2, period: Any = None, **arguments: Any) -> Any:
 DAYS = beam.WindowInto(window.FixedWindows(86_400))
 HOURS = beam.WindowInto(window.SlidingWindows(7200, 3600))
 LIMITS: dict[str, tuple[beam.WindowInto, dict[str, Any], str]] = {
-    "global window": (beam.WindowInto(window.GlobalWindows()), {}, r"max_windows needs windows: put WindowInto\(Fixed"),
+    "global window": (
+        beam.WindowInto(window.GlobalWindows()),
+        {},
+        r"max_windows is not supported in the global window.* WindowInto\(Fixed",
+    ),
     "windows off the period": (DAYS, {"period": 90_000}, r"period must be a multiple .*, 1 day"),
-    "period below a window": (DAYS, {"period": 3600}, "period must be a multiple of the time from one window to"),
+    "period below a window": (DAYS, {"period": 3600}, "period must be a multiple of the time between starts of"),
     "slides off the period": (HOURS, {"period": 5400}, r"period must be a multiple .*, 1 hour"),
-    "more windows than a period": (HOURS, {"period": 3600}, "max_windows must be at most the 1 windows of each period"),
+    "more windows than a period": (
+        HOURS,
+        {"period": 3600},
+        "max_windows must be at most 1, the number of windows in each period",
+    ),
     "more windows than the range": (
         DAYS,
         {"windows": TimeRange(0, 86_400)},
-        "max_windows must be at most the 1 windows of the TimeRange, got 2",
+        "max_windows must be at most 1, the number of windows in the TimeRange, got 2",
     ),
     "windows finer than Beam": (
         beam.WindowInto(window.FixedWindows(window.Duration(micros=1500))),
         {},
-        "max_windows and a NormBound need windows of whole milliseconds",
+        "max_windows and a NormBound require windows in whole milliseconds",
     ),
 }
 
@@ -222,7 +232,7 @@ def test_limits_that_do_not_fit_the_windows_are_refused(name: str) -> None:
 
 def test_a_limit_on_unbounded_input_needs_an_end() -> None:
     source = pipeline() | Stream().add_elements(["a"]).advance_watermark_to_infinity() | HOURS
-    with pytest.raises(WindowingError, match="max_windows on unbounded input needs a period, or windows=TimeRange"):
+    with pytest.raises(WindowingError, match="max_windows on unbounded input requires a period or windows=TimeRange"):
         source | by_id()
     for name, arguments in (("Period", {"period": 7200}), ("Range", {"windows": TimeRange(0, 86_400)})):
         assert source | name >> by_id(**arguments) is not None
@@ -239,17 +249,27 @@ NORMS: dict[str, tuple[bool, beam.WindowInto, dict[str, Any], str]] = {
         True,
         DAYS,
         {"max_windows": 2},
-        "max_windows must be left out with a NormBound on bounded input: one norm covers all windows, or those of each",
+        "max_windows is not supported with a NormBound on bounded input, because the norm covers all windows, or all",
     ),
-    "limited sliding windows of a batch": (True, HOURS, {"max_windows": 2, "period": 86_400}, "must be left out with"),
+    "limited sliding windows of a batch": (
+        True,
+        HOURS,
+        {"max_windows": 2, "period": 86_400},
+        "is not supported with a NormBound",
+    ),
     "all windows of a stream": (
         False,
         DAYS,
         {"period": 604_800},
-        "max_windows must be given with a NormBound on unbounded input, as in PrivacyId.*each window is bounded alone",
+        "max_windows is required with a NormBound on unbounded input, because each window is clipped .* PrivacyId",
     ),
-    "windows without end": (False, DAYS, {"max_windows": 2}, "max_windows on unbounded input needs a period"),
-    "the global window": (True, beam.WindowInto(window.GlobalWindows()), {"period": 60}, "period needs windows: put W"),
+    "windows without end": (False, DAYS, {"max_windows": 2}, "max_windows on unbounded input requires a period"),
+    "the global window": (
+        True,
+        beam.WindowInto(window.GlobalWindows()),
+        {"period": 60},
+        "period is not supported in the global window",
+    ),
     "windows off the period": (True, DAYS, {"period": 90_000}, r"period must be a multiple .*, 1 day"),
     "sessions": (True, beam.WindowInto(window.Sessions(10)), {}, "Sessions.* Use FixedWindows or SlidingWindows"),
 }
@@ -283,7 +303,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a field as the unit": (
         lambda: globally(privacy_unit="user"),
         TypeError,
-        "privacy_unit must be PrivacyId.* got str",
+        "privacy_unit must be PrivacyId.* Got str",
     ),
     "a privacy id without bounds": (lambda: PrivacyId("user"), TypeError, "missing .* argument: 'bounds'"),
     "bounds that say nothing": (
@@ -295,7 +315,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         f"weights without a largest one: {name}": (
             build,
             ValueError,
-            r"max_weight must be given where weight is, as in Record\(max_weight=100\) or NormBound\(10, max_w",
+            r"max_weight is required with weight\. .* Example: Record\(max_weight=100\) or NormBound\(10, max_w",
         )
         for name, build in {
             "record": lambda: globally(weight="n", privacy_unit=Record()),
@@ -309,7 +329,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "more partitions than keys": (
         lambda: per_key(privacy_unit=PrivacyId("u", RecordBounds(1, max_keys=3)), keys=PublicKeys(["a", "b", "a"])),
         ValueError,
-        "max_keys must be at most 2, the number of keys, got 3: no privacy id can be in more",
+        "max_keys must be at most 2, the number of listed keys, got 3. A larger bound only",
     ),
     "an id in a CombineFn": (
         lambda: PrivateSketchFn(SPEC, PRIVACY, privacy_unit=BY_ID),
@@ -332,7 +352,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "partitions without keys": (
         lambda: globally(privacy_unit=PrivacyId("user", RecordBounds(1, max_keys=2))),
         ValueError,
-        "max_keys must be left out without keys",
+        "max_keys is supported only with keys",
     ),
     "no spec": (lambda: globally(spec=(3, 16)), TypeError, "spec must be a SketchSpec"),
     "rho as the privacy": (lambda: globally(privacy=1.0), TypeError, "privacy must be a PrivacySpec"),
@@ -349,7 +369,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an empty weight": (lambda: globally(weight=""), TypeError, "weight must be a field name"),
     "an empty privacy id": (lambda: PrivacyId("", RecordBounds(1)), TypeError, "field must be a field name"),
     "a key of a wrong type": (lambda: AssumePublicKeys(1), TypeError, "field must be a field name"),
-    "an id of nobody": (lambda: PrivacyId(None, RecordBounds(1)), TypeError, "field must say where .* the privacy id"),
+    "an id of nobody": (lambda: PrivacyId(None, RecordBounds(1)), TypeError, "field is required: .* the privacy id"),
     "bounding of records": (
         lambda: BoundContributions(RECORD),
         TypeError,
@@ -370,13 +390,13 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
             SPEC, PRIVACY, windows=Horizon(0, 60, 4), privacy_unit=PrivacyId("user", AutoNorm())
         ),
         ValueError,
-        r"bounds must not be AutoNorm\(\) in continual release: use the norm that an earlier release states",
+        r"bounds must not be AutoNorm\(\) in continual release. Set the norm that an earlier release reports",
     ),
     "a norm of one record": (lambda: Record(NormBound(3)), TypeError, "too many positional arguments; call Record"),
     "a norm as the unit": (
         lambda: globally(privacy_unit=NormBound(3)),
         TypeError,
-        r"privacy_unit must be PrivacyId\(.*got NormBound",
+        r"privacy_unit must be PrivacyId\(.*Got NormBound",
     ),
     "a norm in a CombineFn": (
         lambda: PrivateSketchFn(SPEC, PRIVACY, privacy_unit=PrivacyId("user", NormBound(3))),
@@ -386,22 +406,26 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "weights without a largest one under a norm": (
         lambda: globally(weight="n", privacy_unit=PrivacyId("user", NormBound(3))),
         ValueError,
-        "max_weight must be given where weight is",
+        "max_weight is required with weight",
     ),
     "a pair as the windows": (lambda: globally(windows=(0, 60)), TypeError, "a TimeRange or Horizon, got tuple"),
     "a range that ends before it starts": (lambda: TimeRange(60, 0), ValueError, "end must be after start"),
     "a period of nothing": (
         lambda: PrivacyId("user", RecordBounds(1), period=60),
         ValueError,
-        "period needs max_windows: in how many windows of each period",
+        "period requires max_windows: the number of windows per period",
     ),
     "no window": (lambda: by_id(0), ValueError, "max_windows must be between 1 and 4294967295, got 0"),
     "half a window": (lambda: by_id(1.5), TypeError, "max_windows must be a whole"),
     "no time": (lambda: by_id(period=0), ValueError, "period must be greater than 0"),
     "time backwards": (lambda: by_id(period=window.Duration(-1)), ValueError, "period must be greater than 0"),
-    "less than Beam keeps": (lambda: by_id(period=0.0005), ValueError, "period must be whole milliseconds"),
-    "more time than there is": (lambda: by_id(period=1e30), ValueError, "within the times that Beam knows"),
-    "time in words": (lambda: by_id(period="a day"), TypeError, "period must be a time of .*, or seconds, got str"),
+    "less than Beam keeps": (lambda: by_id(period=0.0005), ValueError, "period must be in whole milliseconds"),
+    "more time than there is": (lambda: by_id(period=1e30), ValueError, "within the times that Beam supports"),
+    "time in words": (
+        lambda: by_id(period="a day"),
+        TypeError,
+        "period must be a datetime, a Beam time or seconds, got str",
+    ),
 }
 
 
@@ -470,18 +494,18 @@ BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
     ),
     "float item": (
         lambda: globally(item="share"),
-        "item='share' must hold text, bytes or integers, got double; round it",
+        "item='share' must contain text, bytes or integers, got double. Round the column",
     ),
-    "float id": (lambda: of_id("share"), "privacy_id='share' must hold text, bytes or integers, got double"),
+    "float id": (lambda: of_id("share"), "privacy_id='share' must contain text, bytes or integers, got double"),
     "float key": (
         lambda: per_key(item="page", keys=AssumePublicKeys("share")),
-        "key='share' must hold text, bytes or integers, got double",
+        "key='share' must contain text, bytes or integers, got double",
     ),
-    "bool item": (lambda: of_id("user", item="seen"), "item='seen' must hold text"),
-    "nested item": (lambda: of_id("user", item="pages"), "item='pages' must hold text"),
+    "bool item": (lambda: of_id("user", item="seen"), "item='seen' must contain text"),
+    "nested item": (lambda: of_id("user", item="pages"), "item='pages' must contain text"),
     "text weight": (
         lambda: globally(item="page", weight="user"),
-        "weight='user' must hold whole numbers, got string; make numbers of it",
+        "weight='user' must contain whole numbers, got string. Convert the column to numbers",
     ),
     "callable item": (lambda: globally(item=len), f"item {NO_CALLABLE}"),
     "no item": (globally, f"item {NO_CALLABLE}"),

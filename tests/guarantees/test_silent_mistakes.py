@@ -136,13 +136,13 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "norm below the largest weight",
         lambda: frequencies(PrivacyId("person", NormBound(20, max_weight=1000)), weight="n"),
         ValueError,
-        "max_norm must be at least max_weight, got 20 and 1000",
+        "max_norm must be at least max_weight (1000), got 20",
     ),
     (
         "the same in settings",
         lambda: read_release(settings(weight="ms")),
         ConfigError,
-        "privacy_unit.norm.max_norm: must be at least max_weight, got 20 and 1000",
+        "privacy_unit.norm.max_norm: must be at least max_weight (1000), got 20",
     ),
     (
         "the same in the command",
@@ -151,29 +151,40 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
             "--privacy-id person --output x.dpsketch"
         ),
         2,
-        "--max-norm: must be at least max_weight, got 20 and 1000",
+        "--max-norm: must be at least max_weight (1000), got 20",
     ),
     # Fractions where whole numbers are read.
-    ("a float item of a table", lambda: of_frame(TABLE, quantiles()), TypeError, "item='ms' must hold whole numbers"),
-    ("a float weight of a table", lambda: of_frame(TABLE, frequencies(weight="ms")), TypeError, "round it, as with"),
+    (
+        "a float item of a table",
+        lambda: of_frame(TABLE, quantiles()),
+        TypeError,
+        "item='ms' must contain whole numbers",
+    ),
+    (
+        "a float weight of a table",
+        lambda: of_frame(TABLE, frequencies(weight="ms")),
+        TypeError,
+        "Round the column, for example with",
+    ),
     ("decimals with cents", lambda: of_frame(TABLE, frequencies(weight="paid")), TypeError, "got decimal128(14, 2)"),
     (
         "a float id of a table",
         lambda: of_frame(TABLE, frequencies(PrivacyId("ms", RecordBounds(1)))),
         TypeError,
-        "privacy_id='ms' must hold text, bytes or integers, got double",
+        "privacy_id='ms' must contain text, bytes or integers, got double",
     ),
     (
         "pandas, mostly fractions",
         lambda: of_frame(PANDAS, quantiles()),
         ValueError,
-        "item='ms': all of the values are not whole numbers (IntegerDomain)",
+        "item='ms': all of the values cannot be read as whole numbers (IntegerDomain)",
     ),
     (
         "pandas, some fractions",
         lambda: of_frame(PANDAS.assign(ms=[0.5] + [1.0] * 199), quantiles()),
         InputWarning,
-        "item='ms': under 1 % of the values are not whole numbers (IntegerDomain); they look like 9.9. Round it",
+        "item='ms': under 1 % of the values cannot be read as whole numbers (IntegerDomain). "
+        "They look like 9.9. Round the column",
     ),
     ("floats of 32 bits", lambda: of_frame(PANDAS, frequencies(weight="price")), TypeError, "got float"),
     (
@@ -183,34 +194,39 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "weight='ms' has type float, but a weight must be a whole number. Round it to an int. If missing values turned "
         "integers into floats, read it with dtype: {ms: Int64}",
     ),
-    ("Parquet in the command", lambda: command(f"run {DATA} {OF_MS}"), 2, "item='ms' must hold whole numbers"),
-    ("CSV in the command", lambda: command(f"run data.csv {OF_MS}"), 2, "all of the values are not whole numbers"),
-    ("check against Parquet", lambda: command(f"check ms.yaml --against {DATA}"), 2, "item='ms' must hold whole"),
-    ("check against CSV", lambda: command("check ms.yaml --against data.csv"), 2, "all of the values are not whole"),
+    ("Parquet in the command", lambda: command(f"run {DATA} {OF_MS}"), 2, "item='ms' must contain whole numbers"),
+    (
+        "CSV in the command",
+        lambda: command(f"run data.csv {OF_MS}"),
+        2,
+        "all of the values cannot be read as whole numbers",
+    ),
+    ("check against Parquet", lambda: command(f"check ms.yaml --against {DATA}"), 2, "item='ms' must contain whole"),
+    (
+        "check against CSV",
+        lambda: command("check ms.yaml --against data.csv"),
+        2,
+        "all of the values cannot be read as whole",
+    ),
     (
         "decimals as ids in CSV",
         lambda: command(f"run data.csv {OF_N.replace('person', 'price')}"),
         2,
-        "of the values are not text, bytes or integers; they look like 9",
+        "of the values cannot be read as text, bytes or integers. They look like 9",
     ),
     # Negative weights without `signed`.
     (
         "negative weights of a table",
         lambda: of_frame(TABLE, frequencies(weight="n")),
         InputWarning,
-        "weight='n' has values below 0, which count as 0. If they delete, set signed in the bounds.",
+        "weight='n' has negative values, which count as 0. For deletions, set signed in the bounds.",
     ),
     ("the same in a sample", lambda: frequencies(weight="n").check(TABLE), InputWarning, "(weights are not signed)"),
     ("negative weights of Parquet", lambda: command(f"run {DATA} {OF_N}"), 0, "weight='n' has values below 0"),
     ("negative weights of CSV", lambda: command(f"run data.csv {OF_N}"), 0, "weight='n' has values below 0"),
     ("check against them", lambda: command(f"check n.yaml --against {DATA}"), 0, "weight='n' has values below 0"),
     # Items of another type than those of the release.
-    (
-        "numbers asked of text",
-        lambda: WORDS.top_k(2, [1, 2]),
-        TypeError,
-        "items must be values that TextDomain takes: text",
-    ),
+    ("numbers asked of text", lambda: WORDS.top_k(2, [1, 2]), TypeError, "items must be text (TextDomain)"),
     ("text asked of numbers", lambda: TREE.top_k(2, ["a"]), TypeError, "items must be of the domain of the release"),
     ("numbers asked of a list", lambda: LISTED.top_k(2, [1, 2]), ValueError, "items must be"),
     ("candidates of two types", lambda: FLAT.top_k(2, [1, "1"]), InputWarning, "items are of several types, int, str"),
@@ -250,13 +266,14 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "listed keys of another type",
         lambda: of_frame(TABLE, frequencies(keys=PublicKeys([1, 2], "city"))),
         ValueError,
-        "key='city' holds text, and the list has whole numbers, so no row would count. List text. Nothing was spent.",
+        "key='city' contains text, but the list contains whole numbers, so no row would count. "
+        "List text. Nothing was spent.",
     ),
     (
         "booleans",
         lambda: of_frame(TABLE, frequencies(item="seen")),
         TypeError,
-        "got bool; make text of it, as with pc.",
+        "got bool. Convert the column to text, for example with pc.",
     ),
     (
         "times in milliseconds",
@@ -268,7 +285,8 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "milliseconds as times",
         lambda: of_frame(TABLE, quantiles(TimestampDomain(DAY, YEAR.end), item="n")),
         TypeError,
-        'got int64; make times of it, as with pc.cast(table["n"], pa.timestamp("s")) of seconds since 1970',
+        "got int64. Convert the column to times, for example with "
+        'pc.cast(table["n"], pa.timestamp("s")) for seconds since 1970',
     ),
 ]
 

@@ -57,14 +57,18 @@ def test_the_code_for_a_text_column_never_makes_other_numbers_of_it(
     """No code is told where commas may be left out or may be points: it would make 95857 of 958,57."""
     table = form(pa.table({"x": texts * 9}))
     words = said(table, SETTINGS)
-    assert re.search(r"item='x': all of the values are not numbers \(FloatDomain\); they look like .*9", words)
+    assert re.search(
+        r"item='x': all of the values cannot be read as numbers \(FloatDomain\). They look like .*9", words
+    )
     code = code_in(words)
     assert (code is None) == (meant is None)
     if code is not None:
         made = recast(table, "x", code)["x"]
         assert list(made.to_pylist() if isinstance(made, pa.ChunkedArray) else made) == meant * 9
     assert "--unreadable drop" not in words, "no row would be left"
-    assert "Without these rows, none would count. Nothing was spent." in said(table, {**SETTINGS, "unreadable": "drop"})
+    assert "Without these rows, no row would count. Nothing was spent." in said(
+        table, {**SETTINGS, "unreadable": "drop"}
+    )
 
 
 @pytest.mark.parametrize("texts", [["9.5", "N/A", "7"], ["9.5", "", "3.25"], ["1,234.50", "-", "7"]])

@@ -74,7 +74,9 @@ def test_the_command_releases_it_and_prints_nothing_of_it(tmp_path: Path, monkey
 def test_sketches_by_hand_refuse_it_or_leave_it_out_and_do_not_show_it() -> None:
     column = pa.array([b"Oslo", SECRET]).view(pa.string())
     for sketch in (CountSketch(SPEC), ListedHistogram(ListedItems(["Oslo"]))):
-        with pytest.raises(TypeError, match=r"^items must not hold nulls, or text that is not UTF-8; drop them first"):
+        with pytest.raises(
+            TypeError, match=r"^items must not contain nulls or text that is not UTF-8. Drop them first"
+        ):
             sketch.accumulate(column)
 
 

@@ -274,11 +274,9 @@ def test_the_command_refuses_before_it_spends_and_reads_what_is_declared(
     Path("s.yaml").write_text(
         f"{{kind: quantiles, item: x, domain: {DOMAIN}, privacy_unit: record, privacy: {{rho: 1}}}}"
     )
-    words = (
-        "item='x': about 35 % of the values are not numbers (FloatDomain); they look like 9.999,99. Write numbers as "
-    )
-    words += "1234.50, or declare --thousands . --decimal ,. "
-    words += "To leave these rows out, set unreadable: drop, in a shell --unreadable drop."
+    words = "item='x': about 35 % of the values cannot be read as numbers (FloatDomain). They look like "
+    words += "9.999,99. Write numbers as 1234.50, or declare --thousands . --decimal ,. "
+    words += "To drop these rows, set unreadable: drop (in a shell: --unreadable drop)."
     from_file = ["--config", "s.yaml"]
     for line in (
         ["run", "x.csv", *OPTIONS],
@@ -338,7 +336,7 @@ def test_shares_are_rounded_and_above_one_per_cent_refused(odd: int, share: str)
     """Missing values are in no share."""
     column = pd.Series(["9,9"] * odd + [7] * (1000 - odd) + [None, "n/a", float("nan")] * 500, dtype=object)
     table = pd.DataFrame({"x": column, "y": "a"})
-    words = f"item='x': {share} of the values are not numbers (FloatDomain); they look like 9,9. "
+    words = f"item='x': {share} of the values cannot be read as numbers (FloatDomain). They look like 9,9. "
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InputWarning)
         if share == "under 1 %":
@@ -350,7 +348,7 @@ def test_shares_are_rounded_and_above_one_per_cent_refused(odd: int, share: str)
                 rehearse(table, settings("real"))
             assert not [each for each in caught if words in str(each.message)]
             if share == "all":
-                with pytest.raises(ArgumentError, match="Without these rows, none would count"):
+                with pytest.raises(ArgumentError, match="Without these rows, no row would count"):
                     release_frame(table, {**settings("real"), "unreadable": "drop"})
                 return
             release_frame(table, {**settings("real"), "unreadable": "drop"})
@@ -414,7 +412,7 @@ def test_ids_with_a_point_have_a_way_out_of_csv(tmp_path: Path) -> None:
         "privacy_unit": {"privacy_id": "x", "norm": {"max_norm": 1}},
     }
     declared = read_release({**ids, "spec": {"depth": 1, "width": 16}})
-    way_out = r"look like 99\.9\. Write whole numbers, or .* use Parquet with a column of text"
+    way_out = r"look like 99\.9\. Write whole numbers\. If .* use Parquet with a text column"
     with pytest.raises(RefusalError, match=way_out):
         release_frame(open_files([str(tmp_path / "x.csv")], declared, lambda _: None, lambda _: None).table, declared)
 
@@ -495,7 +493,7 @@ def test_whole_numbers_that_floats_have_rounded_are_refused() -> None:
         (inside, "item='x': about 35 %"),
     ):
         with pytest.raises(
-            ArgumentError, match=f"{words}.*look like 99999999999999.*floats, and numbers with an exponent"
+            ArgumentError, match=f"{words}.*look like 99999999999999.*Floats, and numbers with an exponent"
         ):
             release_frame(table, given)
     assert abs(records(release_frame(table, settings("whole"))) - 36) < 6
@@ -529,13 +527,13 @@ def test_rows_without_an_id_outside_of_the_windows_or_not_listed_are_told() -> N
         warnings.simplefilter("always", InputWarning)
         release_frame(table, given)
     assert sorted(str(each.message) for each in caught if each.category is InputWarning) == [
-        "item='city': about 50 % of the rows have a value that is not listed. They do not count.",
+        "item='city': about 50 % of the rows have an unlisted value. They do not count.",
         "key='country': about 10 % of the rows have no value. They do not count.",
-        "key='country': about 20 % of the rows have a value that is not listed, though some differ in blanks or "
+        "key='country': about 20 % of the rows have an unlisted value, though some differ only in spaces or "
         "capitals alone. They do not count.",
         "privacy_id='person': about 35 % of the rows have no value. They do not count.",
         "time='day': about 10 % of the rows have no value. They do not count.",
-        "time='day': about 30 % of the rows are in no declared window: check start and end. They do not count.",
+        "time='day': about 30 % of the rows are outside the declared windows. They do not count. Check start and end.",
     ]
 
 
@@ -546,9 +544,15 @@ def test_lists_of_another_type_are_refused_before_anything_is_spent(form: Any) -
     table = form(pa.table({"x": ["1", "2"] * 50, "n": [1, 2] * 50}))
     base = {"kind": "frequencies", "privacy": {"rho": 1}, "privacy_unit": "record"}
     for given, words in (
-        ({"item": "n", "keys": {"public": [1, 2], "field": "x"}}, "key='x' holds text, and the list has whole numbers"),
-        ({"item": "x", "keys": {"public": ["1"], "field": "n"}}, "key='n' holds whole numbers, and the list has text"),
-        ({"item": "x", "listed_items": [1, 2]}, "item='x' holds text, and the list has whole numbers"),
+        (
+            {"item": "n", "keys": {"public": [1, 2], "field": "x"}},
+            "key='x' contains text, but the list contains whole numbers",
+        ),
+        (
+            {"item": "x", "keys": {"public": ["1"], "field": "n"}},
+            "key='n' contains whole numbers, but the list contains text",
+        ),
+        ({"item": "x", "listed_items": [1, 2]}, "item='x' contains text, but the list contains whole numbers"),
     ):
         with pytest.raises(ArgumentError, match=f"{words}, so no row would count. List .*E619"):
             release_frame(table, {**base, **given})

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 def code_in(said: str) -> str | None:
     """The code in a message; `None` if it has none."""
-    ends = ", because 7 and| of seconds|; or set|, or take|; count money| \\[dp", "To leave|Without|Nothing"
-    found = re.findall(rf"as with (.*?)(?:{ends[0]}|\. (?:{ends[1]}))", said)
+    ends = r", because 7 and| for seconds|, or set|, or use|, or convert|\. For money| \[dp", "To drop|Without|Nothing"
+    found = re.findall(rf"for example with (.*?)(?:{ends[0]}|\. (?:{ends[1]}))", said)
     return found[0] if found else None
 
 

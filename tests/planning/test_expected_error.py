@@ -117,7 +117,7 @@ def test_reference_distributions_are_inside_the_domain_and_of_the_weight(referen
 
 
 def test_useless_settings_are_said_with_the_numbers():
-    with pytest.raises(ValueError, match=r"memory must be at least \d+ bytes for 16 levels of 5 rows, got 1000"):
+    with pytest.raises(ValueError, match=r"memory must be at least \d+ bytes for 16 levels with 5 rows, got 1000"):
         TreeSpec.for_memory(IPv4Domain(), 1000)
     useless = plan(IntegerDomain(0, 65_535), ReleaseTerms(PrivacySpec(rho=0.01)), n=100)
     assert useless.is_mostly_noise

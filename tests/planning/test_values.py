@@ -121,9 +121,9 @@ def test_settings_and_the_command_tell_errors_of_values_and_ask_for_a_guess(tmp_
         (IntegerDomain(0, 500), 100, {"typical": (30, 501)}, "typical must be two numbers in a numeric domain"),
         (IPv4Domain(), 100, {"typical": (30, 501)}, "typical must be two numbers in a numeric domain"),
         (IntegerDomain(0, 500), 100, {"typical": (30, 90), "quantiles": [1]}, "quantiles must be greater than 0"),
-        (IntegerDomain(0, 500), None, {"typical": (30, 90)}, "typical must be left out, but for quantiles"),
-        (IntegerDomain(0, 500), 100, {"typical": (30, 90), "search": True}, "typical must be left out, but for"),
-        (SketchSpec(), 100, {"typical": (30, 90)}, "typical must be left out, but for quantiles"),
+        (IntegerDomain(0, 500), None, {"typical": (30, 90)}, "typical is supported only for quantiles"),
+        (IntegerDomain(0, 500), 100, {"typical": (30, 90), "search": True}, "typical is supported only for"),
+        (SketchSpec(), 100, {"typical": (30, 90)}, "typical is supported only for quantiles"),
     ],
 )
 def test_guesses_that_cannot_be_used_are_refused(domain: Any, n: int, asked: dict[str, Any], words: str) -> None:
@@ -142,5 +142,5 @@ def test_a_guess_goes_through_its_median_and_its_99_percent_point() -> None:
 def test_grouped_counts_take_no_guess() -> None:
     privacy_unit = {"privacy_id": "who", "records": {"max_records": 1, "max_keys": 2}}
     groups = {"kind": "top_k", "item": "w", "k": 3, "domain": "ipv4", "method": {"threshold": {"delta": 1e-8}}}
-    with pytest.raises(ArgumentError, match="typical must be left out"):
+    with pytest.raises(ArgumentError, match="typical is supported only for"):
         read_release({**groups, "privacy_unit": privacy_unit, "privacy": {"rho": 1}}).plan(100, typical=(1, 2))

@@ -444,10 +444,10 @@ def test_windows_of_a_norm_are_given_for_streams_alone(is_bounded: bool) -> None
     privacy_unit, message = (
         (
             PrivacyId("who", NormBound(1), max_windows=2),
-            "max_windows must be left out with a NormBound on bounded input",
+            "max_windows is not supported with a NormBound on bounded input",
         )
         if is_bounded
-        else (PrivacyId("who", NormBound(1)), "max_windows must be given with a NormBound on unbounded input")
+        else (PrivacyId("who", NormBound(1)), "max_windows is required with a NormBound on unbounded input")
     )
     with pytest.raises(WindowingError, match=message):
         elements | frequencies(privacy_unit=privacy_unit)

@@ -200,7 +200,7 @@ def test_found_keys_of_a_stream_are_refused(keys: Any) -> None:
     privacy_unit = PrivacyId(
         "item", NormBound(3, max_keys=2 if isinstance(keys, KeySelection) else None), max_windows=2
     )
-    with pytest.raises(WindowingError, match=r"keys must be PublicKeys over time on unbounded input.* SelectKeys"):
+    with pytest.raises(WindowingError, match=r"keys must be PublicKeys with a horizon on unbounded input.* SelectKeys"):
         elements | per_key(keys, privacy=LOSSY, privacy_unit=privacy_unit)
 
 
@@ -289,7 +289,9 @@ def test_keys_and_rows_have_unrelated_noise(monkeypatch: pytest.MonkeyPatch) -> 
 def test_more_rows_than_a_pipeline_can_make_are_refused() -> None:
     keys = PublicKeys(range(1001), "who")
     visits = beam.Pipeline(runner=FN_API) | beam.Create(VISITS)
-    with pytest.raises(WindowingError, match="the horizon would make 1001000 rows, 1000 for each of 1001 keys, more"):
+    with pytest.raises(
+        WindowingError, match=r"The horizon would produce 1001000 rows \(1000 for each of 1001 keys\), more"
+    ):
         visits | per_key(keys, horizon=Horizon(START, SIZE, 1000))
 
 

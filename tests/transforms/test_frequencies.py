@@ -201,7 +201,7 @@ def test_records_with_a_key_that_utf_8_cannot_hold_are_dropped(privacy_unit: Any
     transform = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=privacy_unit, keys=AssumePublicKeys(key_of))
     assert list(exact(range(4), transform)) == [WHOLE]
     for key in NOT_UTF_8:
-        with pytest.raises(ValueError, match="keys must be text that UTF-8 can hold"):
+        with pytest.raises(ValueError, match="keys must be encodable in UTF-8"):
             PublicKeys([key])
 
 

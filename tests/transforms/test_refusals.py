@@ -106,18 +106,18 @@ DOORS = {door.__name__: door for door in (frequencies, quantiles, search, groups
 AT_EVERY_DOOR: dict[str, tuple[dict[str, Any], str]] = {
     "no unit": (
         {"privacy_unit": None},
-        r"privacy_unit must be PrivacyId\(.*, or Record\(\), .* single records; got NoneType",
+        r"privacy_unit must be PrivacyId\(.*, or Record\(\), .* single records\. Got NoneType",
     ),
-    "a word as unit": ({"privacy_unit": "person"}, r"privacy_unit must be PrivacyId\(.* or Record\(\), .*; got str"),
-    "bounds as unit": ({"privacy_unit": RecordBounds(50)}, r"privacy_unit must be PrivacyId\(.*; got RecordBounds"),
+    "a word as unit": ({"privacy_unit": "person"}, r"privacy_unit must be PrivacyId\(.* or Record\(\), .*\. Got str"),
+    "bounds as unit": ({"privacy_unit": RecordBounds(50)}, r"privacy_unit must be PrivacyId\(.*\. Got RecordBounds"),
     "a number as privacy": ({"privacy": 1.0}, "privacy must be a PrivacySpec, got float"),
     "a list as keys": ({"keys": ["a"]}, r"keys must be PublicKeys\(\[...\]\), (KeySelection.* )?.*got list"),
     "a field as keys": ({"keys": "who"}, r"keys must be .*PublicKeys\(\[...\]\).* got str"),
     "a pair as windows": ({"windows": (0, 300)}, "windows must be a TimeRange or Horizon, got tuple"),
-    "weights of any size": ({"weight": "n"}, "max_weight must be given where weight is"),
+    "weights of any size": ({"weight": "n"}, "max_weight is required with weight"),
     "more keys of a person than there are": (
         {"privacy_unit": person(RecordBounds(50, max_keys=2)), "keys": CITIES},
-        "max_keys must be at most 1, the number of keys, got 2",
+        "max_keys must be at most 1, the number of listed keys, got 2",
     ),
 }
 
@@ -148,7 +148,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     },
     "quantiles: keys of nothing": (
         lambda: quantiles(privacy_unit=person(RecordBounds(50, max_keys=2))),
-        "max_keys must be left out without keys",
+        "max_keys is supported only with keys",
     ),
     "quantiles: a text as domain": (lambda: quantiles("0-10"), f"{A_DOMAIN} str"),
     "quantiles: bytes": (lambda: quantiles(BytesDomain(4)), f"{A_DOMAIN} BytesDomain"),
@@ -206,11 +206,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "groups: a name": (lambda: groups(method="groups"), "method must be a Thresholding, got str|method must be"),
     "groups: delta of 0": (lambda: Thresholding(0), "delta must be"),
     "groups: much rho": (lambda: groups(privacy=PrivacySpec(rho=1000)), "rho must be at most 128"),
-    "numbers: text": (lambda: numbers(TextDomain(3)), "domain must be of integers, or of floats"),
-    "numbers: one value": (lambda: numbers(IntegerDomain(3, 3)), "domain must have two values"),
+    "numbers: text": (lambda: numbers(TextDomain(3)), "domain must contain integers, or floats"),
+    "numbers: one value": (lambda: numbers(IntegerDomain(3, 3)), "domain must have at least two values"),
     "numbers: a share for squares": (
         lambda: numbers(variance=0.1),
-        "variance must be True or False: .* Give variance=True",
+        "variance must be True or False, got .* Set variance=True",
     ),
     "numbers: too many steps": (
         lambda: numbers(FloatDomain(0, 1, 1e-5), privacy_unit=person(NormBound(99)), variance=True, windows=HORIZON),
@@ -218,7 +218,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "numbers: a limit of an item": (
         lambda: numbers(privacy_unit=person(NormBound(9, max_per_item=1))),
-        "max_per_item must be left out for statistics",
+        "max_per_item is not supported for statistics",
     ),
     "CombineFn: no spec": (lambda: PrivateSketchFn(5, PRIVACY), f"{A_SPEC} int"),
     "CombineFn: a domain": (lambda: PrivateSketchFn(DELAYS, PRIVACY), f"{A_SPEC} IntegerDomain"),
@@ -231,8 +231,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "item must be a field name, a call",
     ),
     "keys alone: a share": (lambda: keys_alone(keys=KeySelection(1e-7, "key", share=0.5)), "keys.share must be left"),
-    "keys alone: any number of keys": (lambda: keys_alone(privacy_unit=person(NormBound(3))), "max_keys must be given"),
-    "keys alone: signed": (lambda: keys_alone(privacy_unit=Record(signed=True)), "signed must not be set"),
+    "keys alone: any number of keys": (
+        lambda: keys_alone(privacy_unit=person(NormBound(3))),
+        "max_keys is required with KeySelection",
+    ),
+    "keys alone: signed": (lambda: keys_alone(privacy_unit=Record(signed=True)), "signed is not supported with"),
     "keys alone: all of delta": (lambda: keys_alone(PrivacySpec(rho=1.0, delta=1e-8)), "delta must be above"),
     "keys alone: much rho": (
         lambda: keys_alone(PrivacySpec(rho=4609), privacy_unit=Record()),
@@ -244,11 +247,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "over time: a period": (
         lambda: over_time(privacy_unit=person(NormBound(3), period=100)),
-        "period must be left out in continual release: .* over the whole horizon",
+        "period is not supported in continual release: .* to the whole horizon",
     ),
     "over time: any number of windows": (
         lambda: over_time(privacy_unit=person(RecordBounds(1))),
-        "max_windows must be given with RecordBounds in continual release, .* the 11 windows",
+        "max_windows is required with RecordBounds in continual release: .* at most 11, in which",
     ),
     "over time: too many windows": (
         lambda: over_time(privacy_unit=person(RecordBounds(1), max_windows=12)),
@@ -269,25 +272,25 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "windows of no length": (lambda: Horizon(1, 0, 11), "window_size must be greater than 0"),
     "windows before 1970": (lambda: Horizon(-0.5, 10, 11), "start must be in 1970 or later"),
-    "a start between milliseconds": (lambda: Horizon(1e-4, 10, 11), "start must be whole milliseconds"),
-    "a size between milliseconds": (lambda: Horizon(1, 0.5001, 11), "window_size must be whole milliseconds"),
+    "a start between milliseconds": (lambda: Horizon(1e-4, 10, 11), "start must be in whole milliseconds"),
+    "a size between milliseconds": (lambda: Horizon(1, 0.5001, 11), "window_size must be in whole milliseconds"),
     "no such mechanism": (
         lambda: Horizon(1, 10, 11, "root"),  # type: ignore[arg-type]
         "mechanism must be one of 'binned', 'tree', got 'root'",
     ),
-    "a horizon too far": (lambda: Horizon(MAX_TIMESTAMP, 10, 11), "must end before the last timestamp"),
+    "a horizon too far": (lambda: Horizon(MAX_TIMESTAMP, 10, 11), "must end before Beam's last timestamp"),
     **{
         f"a range of {name}": (lambda ends=ends: TimeRange(*ends), message)
         for name, ends, message in [
-            ("texts", ("1970", "1971"), "start must be a time of Python or Beam, or seconds, got str"),
-            ("no end", (0, None), "end must be a time of Python or Beam, or seconds, got NoneType"),
+            ("texts", ("1970", "1971"), "start must be a datetime, a Beam time or seconds, got str"),
+            ("no end", (0, None), "end must be a datetime, a Beam time or seconds, got NoneType"),
             ("bools", (False, True), "start must be .*, got bool"),
             ("a date", (datetime.date(1970, 1, 1), 60), "start must be .*, got date"),
             ("nothing", (60, 60), "end must be after start"),
             ("time backwards", (60, 0), "end must be after start"),
             ("no last time", (0, math.inf), "end must be finite"),
             ("no number", (math.nan, 60), "start must be finite"),
-            ("too far", (0, np.int64(1) << 62), "end must be finite and within the times that Beam knows"),
+            ("too far", (0, np.int64(1) << 62), "end must be finite and within the times that Beam supports"),
         ]
     },
     **{f"a scale of {rows} rows": (lambda rows=rows: Scale(rows=rows), "rows") for rows in (0, 1.5, -1)},

@@ -140,7 +140,7 @@ def test_a_norm_that_keeps_all_is_advised_or_refused(norm: Any) -> None:
     assert "max_distinct_items" in made.with_size_hint(large).explain()
     assert "max_distinct_items" not in made.with_size_hint(HUGE).explain()
     assert "give the norm a" not in with_limit.with_size_hint(large).explain()
-    with pytest.raises(ArgumentError, match=r"max_distinct_items must be given here: about 100,000,000,000,000 rows"):
+    with pytest.raises(ArgumentError, match=r"max_distinct_items is required for about 100,000,000,000,000 rows"):
         made.with_size_hint(too_large)
     for each in (with_limit, CASES["bounds"](), CASES["records"]()):
         each.with_size_hint(too_large)

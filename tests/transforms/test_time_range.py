@@ -239,14 +239,15 @@ def test_a_range_may_be_of_timestamps_datetimes_or_seconds() -> None:
 def test_a_range_of_keys_from_the_data_is_refused() -> None:
     for name in ("frequencies per key", "quantiles per key", "top-K per key"):
         with pytest.raises(
-            ValueError, match=r"TimeRange\(...\) with AssumePublicKeys .*; list the keys with PublicKeys"
+            ValueError,
+            match=r"TimeRange\(...\) cannot be combined with AssumePublicKeys .*\. List the keys with PublicKeys",
         ):
             TRANSFORMS[name](privacy_unit=RECORD, keys=AssumePublicKeys(), windows=RANGE)
 
 
 def suggested(start: int, end: int) -> str:
     """Return the pattern of the part of a message that says which range fits."""
-    return rf"declare TimeRange\(Timestamp\({start}\), Timestamp\({end}\)\)"
+    return rf"Use TimeRange\(Timestamp\({start}\), Timestamp\({end}\)\)"
 
 
 @pytest.mark.parametrize(
@@ -255,18 +256,18 @@ def suggested(start: int, end: int) -> str:
         (
             window.GlobalWindows(),
             RANGE,
-            r"TimeRange\(...\) needs windows: put WindowInto\(FixedWindows.* or leave windows out",
+            r"TimeRange\(...\) is not supported in the global window.* WindowInto\(FixedWindows.* or remove windows",
         ),
-        (FIXED, TimeRange(1, 300), f"windows must start where a window starts .* {suggested(0, 300)}"),
-        (FIXED, TimeRange(0, 299), f"end where one ends; {suggested(0, 300)}"),
-        (FIXED, TimeRange(59, 61), f"{suggested(0, 120)}, or give FixedWindows another offset"),
+        (FIXED, TimeRange(1, 300), f"windows must begin and end at window boundaries.* {suggested(0, 300)}"),
+        (FIXED, TimeRange(0, 299), rf"end at window boundaries\. {suggested(0, 300)}"),
+        (FIXED, TimeRange(59, 61), f"{suggested(0, 120)}, or change the offset of FixedWindows"),
         (window.FixedWindows(60, 30), RANGE, suggested(-30, 330)),
-        (SLIDING, TimeRange(0, 20), f"{suggested(0, 60)}, or give SlidingWindows another offset"),
+        (SLIDING, TimeRange(0, 20), f"{suggested(0, 60)}, or change the offset of SlidingWindows"),
         (SLIDING, TimeRange(10, 70), suggested(0, 80)),
         (
             window.FixedWindows(1),
             TimeRange(0, 10**7),
-            "10,000,000 releases: a window every 1 second. More than 10,000 need",
+            "10,000,000 releases, more than 10,000: a window every 1 second. Use",
         ),
     ],
 )
@@ -283,7 +284,7 @@ def test_the_number_of_keys_counts_towards_the_largest_range() -> None:
     transform = PrivateFrequencies(
         SPEC, PRIVACY, privacy_unit=RECORD, keys=PublicKeys(range(1000)), windows=TimeRange(0, 1001)
     )
-    message = "1,001,000 releases: a window every 1 second for each of 1,000 keys. .* longer windows or fewer keys"
+    message = "1,001,000 releases, more than 10,000: a window every 1 second for each of 1,000 keys. Use longer windows"
     with pytest.raises(WindowingError, match=message):
         elements | transform
 

@@ -80,9 +80,9 @@ class Scale:
         if self.bytes_of_shard(shards) > _MOST_BYTES:
             raise ArgumentError(
                 "max_distinct_items",
-                f"must be given here: about {self.rows:,} rows are expected, and a worker would need "
-                f"{_size(self.bytes_of_shard(shards))} for its part of them. It says how many different items are "
-                "kept of each privacy id, such as 1000; an item counts again in each key and window",
+                f"is required for about {self.rows:,} rows: without it, a worker would need "
+                f"{_size(self.bytes_of_shard(shards))} of memory. Set the number of different items that count for "
+                "each privacy id, such as 1000. An item counts separately in each key and window",
                 "E228",
             )
 

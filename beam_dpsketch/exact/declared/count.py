@@ -54,7 +54,9 @@ class Guess(NamedTuple):
             median = high = math.nan
         if not -math.inf < median < high < math.inf:
             raise ArgumentError(
-                "typical", "must be two numbers: about the median, and the larger 99 % point, as (120, 900)", "E117"
+                "typical",
+                "must be two finite numbers: the approximate median and a larger 99th percentile, such as (120, 900)",
+                "E117",
             )
         return cls(median, high, quantiles)
 
@@ -73,7 +75,7 @@ class Guess(NamedTuple):
 def refuse_guess(guess: Guess | None) -> None:
     """Raise if a plan without errors of values is given a guess."""
     if guess is not None:
-        words = "must be left out, but for quantiles that are not over time, and with $plan_n"
+        words = "is supported only for quantiles with $plan_n, and not in continual release. Remove it"
         raise ArgumentError("typical", words, "E118")
 
 
@@ -86,7 +88,7 @@ def check_size(n: int | None, terms: ReleaseTerms) -> None:
 def refuse_item_limit(privacy_unit: Unit, words: str) -> None:
     """Raise for `max_per_item` in kinds whose counters are not per item, described by these words."""
     if privacy_unit.bounds.as_dict().get("max_per_item") is not None:
-        raise ArgumentError("max_per_item", f"must be left out for {words}", "E320")
+        raise ArgumentError("max_per_item", f"is not supported for {words}. Remove it", "E320")
 
 
 def check_keys_type(keys: Any) -> None:
@@ -94,8 +96,8 @@ def check_keys_type(keys: Any) -> None:
     if not isinstance(keys, (Keys, type(None))):
         raise ArgumentTypeError(
             "keys",
-            "must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(): output keys taken "
-            f"from the data show who is in it; got {type(keys).__name__}",
+            f"must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(), got {type(keys).__name__}. "
+            "Keys read from the data would reveal who is in it",
             "E301",
         )
 
@@ -106,7 +108,9 @@ def check_keys(keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None)
     chosen, bounds = keys is not None and keys.chosen_by_data, privacy_unit.bounds
     if bounds.has_norm and bounds.max_keys is not None and not chosen:
         raise ArgumentError(
-            "max_keys", "must be left out without $KeySelection: under a $NormBound all keys count together", "E306"
+            "max_keys",
+            "is supported only with $KeySelection, because the norm limits all other keys together. Remove it",
+            "E306",
         )
     if keys is not None:
         keys.check(privacy_unit, windows)

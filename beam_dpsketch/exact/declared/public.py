@@ -77,7 +77,7 @@ class PublicKeys(Keys):
         object.__setattr__(self, "keys", tuple(map(decode, encoded)))
         object.__setattr__(self, "field", field)
         if not all(map(is_unicode, self.keys)):
-            raise ArgumentError("keys", "must be text that UTF-8 can hold; one has half of a surrogate pair", "E304")
+            raise ArgumentError("keys", "must be encodable in UTF-8. A key contains an unpaired surrogate", "E304")
 
     @property
     def listed(self) -> tuple[Any, ...]:
@@ -92,8 +92,8 @@ class PublicKeys(Keys):
         if kept > len(self.keys):
             raise ArgumentError(
                 "bounds.max_keys",
-                f"must be at most {len(self.keys)}, the number of keys, got {kept}: no privacy id can be in more, "
-                "and noise grows with it",
+                f"must be at most {len(self.keys)}, the number of listed keys, got {kept}. A larger bound only adds "
+                "noise",
                 "E216",
             )
 
@@ -123,8 +123,8 @@ class AssumePublicKeys(Keys):
         if windows is not None:
             raise ArgumentError(
                 "",
-                "$windows_TimeRange with $AssumePublicKeys would still show which windows have data for a key; "
-                "list the keys with $PublicKeys, or leave windows out",
+                "$windows_TimeRange cannot be combined with $AssumePublicKeys: the release would still reveal which "
+                "windows have data for a key. List the keys with $PublicKeys, or remove windows",
                 "E308",
             )
 
@@ -183,14 +183,15 @@ class KeySelection(Keys):
         if privacy_unit.bounds.has_norm and privacy_unit.bounds.max_keys is None:
             raise ArgumentError(
                 "max_keys",
-                "must be given with $KeySelection, as in $norm_of_16_keys: for how many keys one unit votes",
+                "is required with $KeySelection: the number of keys that each privacy id can support. Example: "
+                "$norm_of_16_keys",
                 "E305",
             )
         if isinstance(privacy_unit, Record) and privacy_unit.signed:
             raise ArgumentError(
                 "signed",
-                "must not be set where $KeySelection chooses keys and $Record is protected: a deletion would vote "
-                "for its key; protect a $PrivacyId, whose records are netted first",
+                "is not supported with $KeySelection and $Record, because a deletion would support its key. Protect a "
+                "$PrivacyId, whose insertions and deletions are netted first",
                 "E307",
             )
 
@@ -242,8 +243,9 @@ class TimeRange:
             of_keys = f" for each of {keys:,} keys" if keys > 1 else ""
             raise WindowingError(
                 "windows",
-                f"would make {windows * keys:,} releases: a window every {length_of_time(step)}{of_keys}. More than "
-                f"{self.max_releases:,} need $max_releases; or use longer windows or fewer keys",
+                f"would produce {windows * keys:,} releases, more than {self.max_releases:,}: a window every "
+                f"{length_of_time(step)}{of_keys}. Use longer windows or fewer keys, or set $max_releases (at most "
+                f"{MAX_RELEASES:,})",
                 "E414",
             )
 
@@ -273,7 +275,7 @@ class TimeColumn:
                 checks.do(check_milliseconds, **{name: micros or 0})
         if {*given} == {"every", "window_size"} and self.size_micros < self.every_micros:
             raise ArgumentError(
-                "window_size", "must be at least every: what lies between two windows would be lost", "E431"
+                "window_size", "must be at least every. Otherwise, records between windows would be dropped", "E431"
             )
 
     @property
@@ -289,22 +291,22 @@ class TimeColumn:
         """Raise for incompatible windows, or too many for this number of listed keys."""
         if horizon is not None:
             if self.every is not None or self.window_size is not None:
-                words = "and window_size must be left out with a horizon, which says how long its windows are"
+                words = "is defined by the horizon, as is window_size. Remove every and window_size"
                 raise ArgumentError("time.every", words, "E430")
             return
         if within is None:
-            words = "needs $windows_from_to: all windows between are released, with data or without"
+            words = "requires $windows_from_to. All windows in the range are released, with or without data"
             raise ArgumentError("time", words, "E429")
         if self.every is None:
-            words = "must be given: the time from one window to the next, as $one_day"
+            words = "is required: the time between starts of windows, such as $one_day"
             raise ArgumentError("time.every", words, "E430")
         start, end, size = within.start_micros, within.end_micros, self.size_micros
         if end - start < size or (end - start - size) % self.every_micros:
             last = start + max(0, end - start - size) // self.every_micros * self.every_micros + size
             raise ArgumentError(
                 "windows",
-                f"must end where a window ends, as at {from_micros(last).isoformat()}: the first window opens at "
-                "start, and one more opens each time that every has passed",
+                f"must end where a window ends, such as {from_micros(last).isoformat()}. The first window begins at "
+                "start, and the next ones follow at intervals of every",
                 "E413",
             )
         within.check_count((end - start - size) // self.every_micros + 1, self.every_micros, keys)

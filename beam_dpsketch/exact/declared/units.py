@@ -72,7 +72,7 @@ class PrivacyId:
     def __post_init__(self) -> None:
         if self.field is None:
             raise ArgumentTypeError(
-                "field", "must say where an element holds the privacy id: a field name or a callable", "E209"
+                "field", "is required: the field that contains the privacy id, or a callable that returns it", "E209"
             )
         check_selector(field=self.field)
         check_bounds(self.bounds)
@@ -82,7 +82,7 @@ class PrivacyId:
             _validate.whole_fields(self, "max_windows", low=1, high=MAX_WINDOWS)
         elif self.period is not None and not self.has_norm:
             raise ArgumentError(
-                "period", "needs max_windows: in how many windows of each period a privacy id may count", "E210"
+                "period", "requires max_windows: the number of windows per period in which a privacy id counts", "E210"
             )
 
     @property
@@ -123,8 +123,8 @@ def check_unit_type(privacy_unit: Any) -> None:
     if not isinstance(privacy_unit, (Record, PrivacyId)):
         raise ArgumentTypeError(
             "privacy_unit",
-            'must be PrivacyId("field", NormBound(...)), which protects all records of a person, or $Record, '
-            f"which protects only single records; got {type(privacy_unit).__name__}",
+            'must be PrivacyId("field", NormBound(20)), to protect all records of a person, or $Record, to protect '
+            f"single records. Got {type(privacy_unit).__name__}",
             "E201",
         )
 
@@ -137,16 +137,14 @@ def check_max_weight(bounds: ContributionLimit) -> None:
     if not bounds.says_max_weight:
         raise ArgumentError(
             "max_weight",
-            "must be given where weight is, as in $record_of_weights or $norm_of_weights: larger weights are "
-            "clamped to it, and noise grows with it",
+            "is required with weight. Larger weights are capped. Example: $record_of_weights or $norm_of_weights",
             "E203",
         )
     if bounds.has_norm and bounds.size is not None and bounds.size < bounds.max_weight:
         raise ArgumentError(
             "max_norm",
-            f"must be at least max_weight, got {bounds.size} and {bounds.max_weight}: the norm of weighted records is "
-            "a total weight, and one record of the largest weight must fit in it; raise max_norm to the total weight "
-            "of a typical heavy person, or lower max_weight",
+            f"must be at least max_weight ({bounds.max_weight}), got {bounds.size}. The norm limits weight, and a "
+            "record with the largest weight must fit in it. Raise max_norm or lower max_weight",
             "E226",
         )
 
@@ -158,17 +156,19 @@ def check_max_keys(privacy_unit: Unit, *, is_keyed: bool) -> None:
     if is_keyed and privacy_unit.bounds.max_keys is None:
         raise ArgumentError(
             "max_keys",
-            "must be given with keys, as in $records_of_2_keys: in how many keys one privacy id counts. What it has "
-            "in others is dropped, and noise grows with max_keys",
+            "is required with keys: the number of keys in which each privacy id counts. Its records in other keys are "
+            "dropped, and noise grows with max_keys. Example: $records_of_2_keys",
             "E305",
         )
     if not is_keyed and privacy_unit.bounds.max_keys is not None:
-        raise ArgumentError("max_keys", "must be left out without keys, because there is one release", "E217")
+        raise ArgumentError(
+            "max_keys", "is supported only with keys. Without keys, there is a single release. Remove it", "E217"
+        )
 
 
 def given_over_time(bounds: ContributionLimit) -> Bounds:
     """Get the bounds. Raise for a norm that the data would have to choose."""
-    words = "must not be $AutoNorm in continual release: use the norm that an earlier release states"
+    words = "must not be $AutoNorm in continual release. Set the norm that an earlier release reports"
     return bounds.given(ArgumentError("bounds", words, "E218"))
 
 
@@ -179,12 +179,12 @@ def check_over_time(privacy_unit: Unit, windows: int) -> None:
         return
     if privacy_unit.period is not None:
         raise ArgumentError(
-            "period", "must be left out in continual release: a privacy id is bounded over the whole horizon", "E222"
+            "period", "is not supported in continual release: bounds apply to the whole horizon. Remove it", "E222"
         )
     if not privacy_unit.has_norm and privacy_unit.max_windows is None:
         raise ArgumentError(
             "max_windows",
-            "must be given with $RecordBounds in continual release, as in $person_in_30_windows: in how many "
-            f"of the {windows} windows a privacy id counts",
+            "is required with $RecordBounds in continual release: the number of windows, at most "
+            f"{windows}, in which each privacy id counts. Example: $person_in_30_windows",
             "E223",
         )

@@ -114,8 +114,8 @@ def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
     if declared.public_keys is not None and not windows_are_public and not declared.hides_keys_and_windows:
         raise WindowingError(
             "",
-            "$PublicKeys in windows would show which windows have data for a key; declare the windows with "
-            "$windows_from_to, or use the global window, or $AssumePublicKeys",
+            "$PublicKeys in undeclared windows would reveal which windows have data for a key. Use "
+            "$windows_from_to, the global window, or $AssumePublicKeys",
             "E420",
         )
     terms = declared.terms_of_each(
@@ -138,15 +138,15 @@ def _over_horizon(declared: ReleaseSpec, horizon: Horizon, is_bounded: bool) -> 
     if not is_bounded and declared.is_keyed and declared.public_keys is None:
         raise WindowingError(
             "keys",
-            "must be $PublicKeys over time on unbounded input, where rows come out before all keys are "
-            "there: choose keys once from earlier data with SelectKeys, and list them",
+            "must be $PublicKeys with a horizon on unbounded input: rows are published before all keys are known. "
+            "Select keys from earlier data with SelectKeys",
             "E319",
         )
     if rows * keys > MAX_RELEASES:
         raise WindowingError(
             "",
-            f"the horizon would make {rows * keys} rows, {rows} for each of {keys} keys, more than "
-            f"{MAX_RELEASES}; declare longer windows or fewer keys",
+            f"The horizon would produce {rows * keys} rows ({rows} for each of {keys} keys), more than "
+            f"{MAX_RELEASES}. Use fewer windows or fewer keys",
             "E414",
         )
     terms = declared.row_terms(is_bounded=is_bounded)
@@ -171,8 +171,8 @@ def _check_limit(limit: PrivacyId, windowing: Windowing) -> None:
     """Raise for a privacy id that cannot be bounded in these windows."""
     if not windowing.is_bounded:
         words = (
-            "must be a $NormBound on unbounded input, where the norm is needed before the data are there: "
-            "use the norm that an earlier release states instead of $AutoNorm"
+            "must not be $AutoNorm on unbounded input: a $NormBound is needed before all data are known. "
+            "Set the norm that an earlier release reports"
         )
         limit.bounds.given(WindowingError("bounds", words, "E218"))
     if limit.has_norm and not windowing.is_global:
@@ -180,9 +180,8 @@ def _check_limit(limit: PrivacyId, windowing: Windowing) -> None:
     elif windowing.per_element > 1 and limit.max_windows is None:
         raise WindowingError(
             "",
-            "SlidingWindows with a $PrivacyId would let one privacy id into any number of overlapping "
-            "windows; say in how many with max_windows, or use FixedWindows, or protect single records with "
-            "$Record",
+            "SlidingWindows with a $PrivacyId require max_windows. Without it, a privacy id could count in any "
+            "number of overlapping windows. Set max_windows, use FixedWindows, or protect single records with $Record",
             "E421",
         )
 
@@ -192,15 +191,15 @@ def _check_norm(limit: PrivacyId, is_bounded: bool) -> None:
     if is_bounded and limit.max_windows is not None:
         raise WindowingError(
             "max_windows",
-            "must be left out with a $NormBound on bounded input: one norm covers all windows, or those of "
-            "each period, and costs less",
+            "is not supported with a $NormBound on bounded input, because the norm covers all windows, or all windows "
+            "of a period. Remove it",
             "E418",
         )
     if not is_bounded and limit.max_windows is None:
         raise WindowingError(
             "max_windows",
-            "must be given with a $NormBound on unbounded input, as in $person_in_7_days: each window is "
-            "bounded alone, before the later ones are known",
+            "is required with a $NormBound on unbounded input, because each window is clipped before later windows are "
+            "known. Example without a horizon: $person_in_7_days",
             "E419",
         )
 
@@ -210,8 +209,8 @@ def window_starts(declared: TimeRange, windowing: Windowing, keys: int) -> range
     if windowing.is_global:
         raise WindowingError(
             "",
-            "$windows_TimeRange needs windows: put WindowInto(FixedWindows(...)) before, or leave windows "
-            "out, because the global window always gets its release",
+            "$windows_TimeRange is not supported in the global window, which is always released. Assign windows, such "
+            "as with WindowInto(FixedWindows(...)), or remove windows",
             "E412",
         )
     start, end, size, step = declared.start_micros, declared.end_micros, windowing.size, windowing.step
@@ -221,8 +220,8 @@ def window_starts(declared: TimeRange, windowing: Windowing, keys: int) -> range
         whole = ", ".join(f"Timestamp({_seconds(micros)})" for micros in (first, last + size))
         raise WindowingError(
             "windows",
-            f"must start where a window starts and end where one ends; declare TimeRange({whole}), or give "
-            f"{windowing.name} another offset",
+            f"must begin and end at window boundaries. Use TimeRange({whole}), or change the offset of "
+            f"{windowing.name}",
             "E413",
         )
     starts = range(first, last + 1, step)
@@ -242,21 +241,21 @@ def _limit_periods(limit: PrivacyId, windowing: Windowing, starts: range | None)
         argument = "max_windows" if limit.max_windows is not None else "period"
         raise WindowingError(
             argument,
-            f"needs windows: put WindowInto(FixedWindows(...)) before, or leave {argument} out, because the "
-            "global window is one",
+            "is not supported in the global window. Assign windows, such as with WindowInto(FixedWindows(...)), or "
+            f"remove {argument}",
             "E415",
         )
     if any(micros % MILLISECOND for micros in (windowing.size, windowing.offset, windowing.step)):
         raise WindowingError(
             "",
-            "max_windows and a $NormBound need windows of whole milliseconds, which is all that Beam keeps of times",
+            "max_windows and a $NormBound require windows in whole milliseconds, because Beam drops smaller fractions",
             "E410",
         )
     count, periods = _periods(limit.period_micros, windowing, starts)
     if limit.max_windows is not None and count is not None and limit.max_windows > count:
         of = "each period" if limit.period_micros else "the TimeRange"
         raise WindowingError(
-            "max_windows", f"must be at most the {count} windows of {of}, got {limit.max_windows}", "E215"
+            "max_windows", f"must be at most {count}, the number of windows in {of}, got {limit.max_windows}", "E215"
         )
     return periods
 
@@ -269,7 +268,7 @@ def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> 
         if rest:
             raise WindowingError(
                 "period",
-                f"must be a multiple of the time from one window to the next, {length_of_time(windowing.step)}",
+                f"must be a multiple of the time between starts of windows, {length_of_time(windowing.step)}",
                 "E416",
             )
         return count, Periods(period_micros, start)
@@ -279,7 +278,8 @@ def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> 
         return None, Periods()
     raise WindowingError(
         "",
-        "max_windows on unbounded input needs a period, or $windows_TimeRange, after which an id is forgotten",
+        "max_windows on unbounded input requires a period or $windows_TimeRange, at whose end the counted windows of "
+        "each privacy id are forgotten",
         "E417",
     )
 

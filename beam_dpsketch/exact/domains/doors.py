@@ -14,6 +14,7 @@ import pyarrow as pa
 from beam_dpsketch.exact.domains.base import is_text_type, unwrap_type
 from beam_dpsketch.exact.domains.spelling import INTEGER, TIME, Meanings, Spelling
 
+_FOR_EXAMPLE = ", for example with "
 MOST = 0.01
 """Largest acceptable share of unreadable values in a column. A larger share is a mistake."""
 
@@ -28,6 +29,11 @@ def rounded(part: int, whole: int) -> str:
     percent = round(20 * part / whole) * 5 if whole else 0
     words = "over 95 %" if percent == 100 else f"about {percent} %"
     return "all" if 0 < part == whole else words * bool(percent)
+
+
+def sentence(advice: str) -> str:
+    """Capitalize advice about a column."""
+    return advice[:1].upper() + advice[1:]
 
 
 class Door(enum.IntEnum):
@@ -69,40 +75,44 @@ class Door(enum.IntEnum):
         if not is_known or (are_mixed and found[0].thousands == "."):
             return f"{written}, in a column of {'times' if kind == TIME else 'numbers'}"
         if kind == TIME:
-            return f"{written}, or as with {self.cast(f'{lenient}time', name, found[0].date_format)}"
+            code = self.cast(f"{lenient}time", name, found[0].date_format)
+            return f"{written}, or convert the column{_FOR_EXAMPLE}{code}"
         is_cast = self is Door.ARROW or (are_mixed and self is Door.PANDAS)
         code = self.cast("text", name) if is_cast else self._code("column", _quoted(name))
         for pair in found[0].replaced:
             code = self._code("replace", code, *map(_quoted, pair))
         is_whole = kind == INTEGER and meanings.marks.isdisjoint({"e", "E", found[0].decimal})
-        return f"make numbers of it, as with {self._code(lenient + ('integer' if is_whole else 'number'), code)}"
+        way = lenient + ("integer" if is_whole else "number")
+        return f"convert the column to numbers{_FOR_EXAMPLE}{self._code(way, code)}"
 
     def to_numbers(self, name: Any, kind: pa.DataType) -> str:
         """Describe how to convert a text column to numbers."""
-        return f"make numbers of it, as with {self.cast('integer' if kind == INTEGER else 'number', name)}"
+        return f"convert the column to numbers{self._as_with('integer' if kind == INTEGER else 'number', name)}"
 
     def to_times(self, name: Any, *, are_whole: bool) -> str:
         """Describe how to convert seconds since 1970 to times."""
         way = "column" if are_whole or self is Door.PANDAS else "round"
         code = self._code("column", _quoted(name)) if way == "column" else self.cast(way, name)
-        return f"make times of it, as with {self._code('seconds', code)} of seconds since 1970"
+        return f"convert the column to times{_FOR_EXAMPLE}{self._code('seconds', code)} for seconds since 1970"
 
     def round(self, name: Any) -> str:
         """Describe how to round numbers."""
-        return f"round it{self._as_with('round', name)}"
+        return f"round the column{self._as_with('round', name)}"
 
     def to_ids(self, name: Any, kind: pa.DataType = pa.float64()) -> str:  # noqa: B008
         """Describe how to convert floats to ids. NaN becomes a missing id, and both zeros become equal."""
         if self is Door.TEXT_FILE:
-            return "write whole numbers, or if the point is part of the id, use Parquet with a column of text"
+            return "write whole numbers. If the point is part of the id, use Parquet with a text column"
         if pa.types.is_floating(unwrap_type(kind)):
-            return f"make text or whole numbers of it{self._as_with('floats', name)}, because 7 and 7.0 would differ"
+            example = self._as_with("floats", name)
+            return f"convert the column to text or whole numbers{example}, because 7 and 7.0 would differ"
         return self.to_text(name, kind)
 
     def read_whole(self, name: Any) -> str:
         """Describe how to read whole numbers that were floats."""
-        how = "write all digits" if self is Door.TEXT_FILE else f"read it with {self._code('read', _quoted(name))}"
-        return f"{how}, or as text: floats, and numbers with an exponent, have lost the last digits"
+        code = "" if self is Door.TEXT_FILE else self._code("read", _quoted(name))
+        how = f"read the column with {code}" if code else "write all digits"
+        return f"{how}, or use text. Floats, and numbers with an exponent, lack the last digits"
 
     def to_text(self, name: Any, kind: pa.DataType | None = None) -> str:
         """Describe how to convert a column to text, bytes or numbers, with a distinct value for each of its values.
@@ -110,14 +120,14 @@ class Door(enum.IntEnum):
         The type is unknown for objects, and for values in dictionaries and runs.
         """
         if kind is None:
-            return f"make text of it{self._as_with('nested' if self is Door.ARROW else 'text', name)}"
+            return f"convert the column to text{self._as_with('nested' if self is Door.ARROW else 'text', name)}"
         kind = getattr(kind, "storage_type", kind)
         way = "bytes" if pa.types.is_binary(kind) else "text" if _casts_to_text(kind) else "nested"
         way = "whole" if self is Door.POLARS and pa.types.is_duration(kind) else way
-        return f"make text of it{self._as_with(way, name)}"
+        return f"convert the column to text{self._as_with(way, name)}"
 
     def _as_with(self, way: str, name: Any) -> str:
-        return "" if self is Door.TEXT_FILE else f", as with {self.cast(way, name)}"
+        return "" if self is Door.TEXT_FILE else f"{_FOR_EXAMPLE}{self.cast(way, name)}"
 
 
 def _casts_to_text(kind: pa.DataType) -> bool:

@@ -51,7 +51,7 @@ class IPv4Domain(Domain):
     plain_type = str
     reads_all = False
     parsed = "IPv4 addresses"
-    written = 'an IPv4 address, as "192.0.2.1"'
+    written = 'an IPv4 address such as "192.0.2.1"'
     scale = AxisScale(_place, _words)
 
     @property

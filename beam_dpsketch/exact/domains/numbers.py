@@ -64,7 +64,7 @@ class IntegerDomain(Domain):
         _validate.whole_fields(self, "low", "high", low=-(1 << 63), high=MAX_SIZE - 1)
         if not self.low <= self.high or self.size > MAX_SIZE:
             raise ArgumentError(
-                "high", f"must be at least low and less than low + 2**64, got {self.low} and {self.high}", "E501"
+                "high", f"must be at least low ({self.low}) and less than low + 2**64, got {self.high}", "E501"
             )
 
     @property
@@ -166,12 +166,14 @@ class FloatDomain(RealDomain):
             object.__setattr__(self, name, _validate.real(**{name: getattr(self, name)}))
         if not math.isfinite(self.low) or not math.isfinite(self.high) or not self.low < self.high:
             raise ArgumentError(
-                "", f"low and high must be finite and low less than high, got {self.low} and {self.high}", "E501"
+                "", f"low must be less than high, and both must be finite, got {self.low} and {self.high}", "E501"
             )
         if not (self.high - self.low) / self.step < 2**53 - 1:
-            raise ArgumentError("step", "must leave at most 2**53 grid points between low and high", "E502")
+            raise ArgumentError(
+                "step", "must leave at most 2**53 values between low and high. Use a larger step", "E502"
+            )
         if not math.isfinite(self.low + (self.size - 1) * self.step):
-            raise ArgumentError("step", "must be smaller: the grid point nearest to high is no float", "E502")
+            raise ArgumentError("step", "must be smaller: the value nearest to high is not a finite float", "E502")
 
     @property
     def size(self) -> int:
@@ -251,11 +253,11 @@ class LogDomain(RealDomain):
             object.__setattr__(self, name, float(getattr(self, name)))
             _validate.positive_finite(**{name: getattr(self, name)})  # a positive fraction may underflow as a float
         if not self.low < self.high:
-            raise ArgumentError("high", f"must be above low, got {self.low:g} and {self.high:g}", "E501")
+            raise ArgumentError("high", f"must be greater than low ({self.low:g}), got {self.high:g}", "E501")
         if not _FINEST <= self.relative_step <= 1 or self._steps > _MOST - 2:
             raise ArgumentError(
                 "relative_step",
-                f"must be from {_FINEST:g} to 1, and leave at most 2**20 values between low and high; got "
+                f"must be between {_FINEST:g} and 1, with at most 2**20 values between low and high, got "
                 f"{self.relative_step:g}",
                 "E502",
             )

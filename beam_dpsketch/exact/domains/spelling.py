@@ -80,9 +80,9 @@ class Spelling:
         for name, mark in (("thousands", "," if self.thousands is None else self.thousands), ("decimal", self.decimal)):
             _validate.instance(str, **{name: mark})
             if len(mark) != 1 or mark.isalnum() or mark in "+-":
-                raise ArgumentError(name, 'must be one sign, as "," or "."', "E620")
+                raise ArgumentError(name, 'must be a single separator, such as "," or "."', "E620")
         if self.thousands == self.decimal:
-            raise ArgumentError("thousands", f"must not be {self.decimal!r}, which separates the fraction", "E620")
+            raise ArgumentError("thousands", f"must differ from decimal, which is {self.decimal!r}", "E620")
         if self.date_format is None:
             return
         _validate.instance(str, date_format=self.date_format)

@@ -109,7 +109,7 @@ class TextDomain(BytesDomain):
     takes = parsed = "text"
     value_types = (str,)
     plain_type = str
-    written = "text: put it in quotes"
+    written = "text in quotes"
 
     def reads_column(self, kind: pa.DataType) -> bool:
         return has_text_form(unwrap_type(kind))

@@ -74,7 +74,7 @@ class TimestampDomain(Domain):
                 raise ArgumentTypeError(name, f"must be a datetime, got {type(getattr(self, name)).__name__}", "E428")
             object.__setattr__(self, name, _to_utc(getattr(self, name)))
         if not isinstance(self.step, datetime.timedelta) or not self.step > datetime.timedelta(0):
-            raise ArgumentError("step", "must be a length of time above 0, as $one_day", "E502")
+            raise ArgumentError("step", "must be a positive duration, such as $one_day", "E502")
         if not self.start < self.end:
             raise ArgumentError("end", "must be after start", "E425")
 
@@ -226,7 +226,7 @@ def check_milliseconds(**micros: int) -> None:
     """Raise for times with fractions of a millisecond, which Beam drops between workers."""
     for name, value in micros.items():
         if value % MILLISECOND:
-            raise ArgumentError(name, "must be whole milliseconds, which is all that Beam keeps of times", "E410")
+            raise ArgumentError(name, "must be in whole milliseconds, because Beam drops smaller fractions", "E410")
 
 
 def _is_number(value: Any) -> bool:
@@ -241,10 +241,10 @@ def _within(name: str, micros: Any, value: Any) -> int:
     if micros is None:
         raise ArgumentTypeError(
             name,
-            f"must be a time of Python or Beam, or seconds, got {type(value).__name__}; give one, as "
+            f"must be a datetime, a Beam time or seconds, got {type(value).__name__}. Example: "
             "datetime(2025, 12, 25, tzinfo=timezone.utc)",
             "E428",
         )
     if not -MAX_MICROS <= micros <= MAX_MICROS:
-        raise ArgumentError(name, "must be finite and within the times that Beam knows", "E428")
+        raise ArgumentError(name, "must be finite and within the times that Beam supports", "E428")
     return round(micros)

@@ -90,7 +90,7 @@ def _hash_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
 
 def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
     if items.null_count:
-        raise ArgumentTypeError("items", "must not hold nulls, or text that is not UTF-8; drop them first", "E615")
+        raise ArgumentTypeError("items", "must not contain nulls or text that is not UTF-8. Drop them first", "E615")
     if pa.types.is_integer(items.type) and integers_as_they_are:
         return _wrap_integers(items.to_numpy(zero_copy_only=False) if isinstance(items, pa.Array) else items.to_numpy())
     if isinstance(items, pa.ChunkedArray):

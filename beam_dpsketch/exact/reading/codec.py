@@ -62,7 +62,7 @@ def parts_to_bytes(records: pa.Table, order: np.ndarray | None, parts: Iterable[
     binaries: list[tuple[np.ndarray, memoryview] | None] = []
     for name, column in zip(records.column_names, records.columns, strict=True):
         if column.null_count:
-            raise ValueError(f"records must not hold nulls, but {name} does")
+            raise ValueError(f"records must not contain nulls, but column {name} does")
         values = column.combine_chunks()
         if column.type == _BINARY:
             values = values if order is None else values.take(pa.array(order))
@@ -112,7 +112,7 @@ def tables_from(payloads: Iterable[bytes]) -> list[pa.Table]:
         except (struct.error, IndexError, ValueError):  # their messages contain offsets and sizes
             rows, columns, size = 0, [], -1
         if size != len(payload):
-            raise ValueError("these bytes are not a whole table of records, written by this version of the package")
+            raise ValueError("the bytes are not a complete record table that this version of the package wrote")
         alike[tuple([column[:2] for column in columns])].append((rows, columns))
     return [*map(_table, alike.values())]
 
@@ -132,7 +132,7 @@ def _parse(payload: bytes) -> tuple[int, list[_Part], int]:
     """Parse the number of rows, the columns, and the end of the last column."""
     version, count, rows = _HEADER.unpack_from(payload)
     if version != _VERSION:
-        raise ValueError("another version")
+        raise ValueError("unsupported version")
     headers, place, view = [], _HEADER.size, memoryview(payload)
     for _ in range(count):
         size, *header = _COLUMN.unpack_from(payload, place)

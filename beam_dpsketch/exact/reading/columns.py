@@ -29,7 +29,7 @@ from beam_dpsketch.exact.domains.base import (
     is_whole_type,
     unwrap_type,
 )
-from beam_dpsketch.exact.domains.doors import Door
+from beam_dpsketch.exact.domains.doors import Door, sentence
 from beam_dpsketch.exact.domains.spelling import FLOAT, INTEGER, TEXT, TIME, Spelling, trim
 from beam_dpsketch.exact.domains.timestamps import is_time_type, micros_in_data
 from beam_dpsketch.exact.domains.weights import parse_weights
@@ -98,20 +98,24 @@ class Readable(NamedTuple):
         held, kind = kind, unwrap_type(kind)
         if is_pointer_type(kind) and self.is_hashed:
             return (
-                "its bytes may be addresses of objects, as Polars hands them over: cast them to text before, as with "
-                f"{Door.POLARS.cast('objects', name)}; or set opaque_bytes"
+                "its bytes may be addresses of objects, which Polars passes in this form. Convert the column to text "
+                f"first, for example with {Door.POLARS.cast('objects', name)}, or set opaque_bytes"
             )
         if (pa.types.is_floating(kind) or pa.types.is_decimal(kind)) and self.is_whole:
             return door.to_ids(name, held) if self.is_id else f"{door.round(name)}{self.instead}"
         if self.is_number:
             if is_text_type(kind):
                 return door.to_numbers(name, self.parsed)
-            return "make numbers of it" + f", as with {door.cast('whole', name)}" * pa.types.is_boolean(kind)
+            return "convert the column to numbers" + f", for example with {door.cast('whole', name)}" * (
+                pa.types.is_boolean(kind)
+            )
         if self.parsed == TIME and (is_whole_type(kind) or pa.types.is_floating(kind)):
             return door.to_times(name, are_whole=is_whole_type(kind))
         if is_bytes_type(kind) and self.reads(TEXT) and not self.reads(kind):
-            return f"make text of it, as with {door.cast('decoded', name)}"
-        return door.to_text(name, held) if self.reads(TEXT) else f"cast it, as with {door.cast('bytes', name)}"
+            return f"convert the column to text, for example with {door.cast('decoded', name)}"
+        if self.reads(TEXT):
+            return door.to_text(name, held)
+        return f"convert the column to bytes, for example with {door.cast('bytes', name)}"
 
 
 def is_hashable(kind: pa.DataType) -> bool:
@@ -162,11 +166,11 @@ def _find_times(values: Any) -> np.ndarray:
 
 
 HASHED = Readable(
-    "text, bytes or integers", is_hashable, _find_hashable, is_hashed=True, instead=", or cast it to text"
+    "text, bytes or integers", is_hashable, _find_hashable, is_hashed=True, instead=", or convert it to text"
 )
 IDS = HASHED._replace(reads=_identifies, is_id=True)
 KEYS = HASHED._replace(reads=_identifies, find=_find_keys)
-MONEY = "; count money in its small unit: (amount * 100).round()"
+MONEY = ". For money, use a smaller unit: (amount * 100).round()"
 WEIGHTS = Readable("whole numbers", _is_weight, _find_weights, INTEGER, instead=MONEY)
 TIMES = Readable("times, dates, or text in ISO 8601", is_time_type, _find_times, TIME)
 
@@ -183,7 +187,7 @@ def batch_column(
 ) -> pa.Array | list[Any]:
     """Read a batch column. A `Tally` records its contents."""
     if not isinstance(selector, str):
-        raise ArgumentTypeError(argument, "must be a column name where elements are batches", "E604")
+        raise ArgumentTypeError(argument, "must be a column name, because the elements are batches", "E604")
     is_arrow = isinstance(batch, (pa.RecordBatch, pa.Table))
     times = list(batch.schema.names if is_arrow else batch.columns).count(selector)
     if times != 1:
@@ -192,7 +196,8 @@ def batch_column(
     selected = batch[selector]
     values = selected if is_arrow else _convert_series(selected, readable)
     if values is None:
-        words = f"is of type {selected.dtype}, unknown to Arrow; {Door.PANDAS.to_text(selector)}"
+        fix = sentence(Door.PANDAS.to_text(selector))
+        words = f"has the type {selected.dtype}, which Arrow does not support. {fix}"
         raise ArgumentTypeError(f"{argument}={selector!r}", words, "E608")
     given, read = values, values
     if not isinstance(values, list):
@@ -202,7 +207,8 @@ def batch_column(
         are_texts |= tally is not None and tally.of_table and readable.is_number and _is_text(values.type)
         if not are_floats and not are_texts and not readable.reads(values.type):
             door = tally.door if tally is not None else Door.ARROW if is_arrow else Door.PANDAS
-            words = f"must hold {readable.description}, got {values.type}; {readable.fix(values.type, door, selector)}"
+            fix = sentence(readable.fix(values.type, door, selector))
+            words = f"must contain {readable.description}, got {values.type}. {fix}"
             raise ArgumentTypeError(f"{argument}={selector!r}", words, "E608")
         given = decode(values, as_times=readable.parsed == TIME)
         read = readable.read(mask_undecodable(given), spelling)

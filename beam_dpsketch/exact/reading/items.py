@@ -242,7 +242,7 @@ def _readable(spec: Any) -> Readable:
         functools.partial(_find, domain),
         None if domain.column_type == TEXT else domain.column_type,
         is_partial=not domain.reads_all,
-        instead=", or take FloatDomain(low, high, step)" if domain.plain_type is int else "",
+        instead=", or use FloatDomain(low, high, step)" if domain.plain_type is int else "",
         domain=domain,
     )
 

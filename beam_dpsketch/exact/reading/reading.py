@@ -120,7 +120,7 @@ class RecordReader:
         key, value = self.split_pair(element) if self.per_key else (None, element)
         if self.is_batch_type(type(value)):
             raise ArgumentTypeError(
-                "", "batches must hold their keys: name the column, as in $selection_of_pages, make no pairs", "E610"
+                "", "Batches must contain their keys as a column, not in pairs. Name it: $selection_of_pages", "E610"
             )
         return key, value
 

@@ -40,8 +40,8 @@ def is_batch_type(kind: type) -> bool:
     if kind.__name__ in _FRAMES or any(hasattr(kind, protocol) for protocol in _PROTOCOLS):
         raise ArgumentTypeError(
             "",
-            f"an element is a {_full_name(kind)}: this is a container, not a record; make it a pyarrow Table "
-            "(pyarrow.table(frame)) or a pandas DataFrame first",
+            f"An element is a {_full_name(kind)}, which is a container and not a record. Convert it to a pyarrow "
+            "Table (pyarrow.table(frame)) or a pandas DataFrame first",
             "E609",
         )
     return False
@@ -53,14 +53,14 @@ def is_batch_type_by_name(kind: type) -> bool:
     if issubclass(kind, _LISTS):
         raise ArgumentTypeError(
             "",
-            f"an element is a {_full_name(kind)}: this is a container, not a record; unpack it with "
-            "beam.FlatMap(lambda records: records), or make it a pandas DataFrame or a pyarrow Table",
+            f"An element is a {_full_name(kind)}, which is a container and not a record. Unpack it with "
+            "beam.FlatMap(lambda records: records), or convert it to a pandas DataFrame or a pyarrow Table",
             "E609",
         )
     if issubclass(kind, _ARRAYS):
         raise ArgumentTypeError(
             "",
-            f"an element is a {_full_name(kind)}: this is a container, not a record; make it a pandas "
+            f"An element is a {_full_name(kind)}, which is a container and not a record. Convert it to a pandas "
             "DataFrame or a pyarrow Table with named columns",
             "E609",
         )
@@ -73,8 +73,8 @@ def check_values(argument: str, values: Iterable[object]) -> None:
         if issubclass(kind, _ARRAYS) or _is_pandas_type(kind, "Series", "Index"):
             raise ArgumentTypeError(
                 "",
-                f"{argument} selects a {_full_name(kind)}: this is a container, not a value; make a dict of "
-                "columns a pyarrow Table (pyarrow.table(columns)) or a pandas DataFrame",
+                f"{argument} selects a {_full_name(kind)}, which is a container and not a value. Convert a dict with "
+                "columns to a pyarrow Table (pyarrow.table(columns)) or a pandas DataFrame",
                 "E609",
             )
 
@@ -150,8 +150,8 @@ def check_selector(**selectors: Any) -> None:
         if selector is not None and not callable(selector) and not (isinstance(selector, str) and selector):
             raise ArgumentTypeError(
                 name,
-                f"must be a field name, a callable or None, got {type(selector).__name__}; for a part of a tuple "
-                f"give {name}=lambda element: element[0]",
+                f"must be a field name, a callable or None, got {type(selector).__name__}. For a part of a tuple, use "
+                f"{name}=lambda element: element[0]",
                 "E008",
             )
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 from beam_dpsketch.encodings import decode, encode, is_unicode
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.exact.domains.base import EXACT
-from beam_dpsketch.exact.domains.doors import MOST, Door, rounded, share_of
+from beam_dpsketch.exact.domains.doors import MOST, Door, rounded, sentence, share_of
 from beam_dpsketch.exact.domains.missing import LOOKED_AT, UNDECODABLE, named, present, types_of
 from beam_dpsketch.exact.domains.spelling import FLOAT, TIME, Meanings, Spelling, shape
 from beam_dpsketch.exact.domains.weights import parse_weights
@@ -39,7 +39,7 @@ MANY = 100
 _TEXT, _FRACTION, _LOST, _NOT_UTF_8, _OTHER = "text", "fraction", "lost", "not UTF-8", "other"
 _SHOWN = 3
 _ROLES = {"weight", "privacy_id", "key", "time"}
-_DROP = "To leave these rows out, set unreadable: drop, in a shell --unreadable drop. "
+_DROP = "To drop these rows, set unreadable: drop (in a shell: --unreadable drop). "
 _LOG = logging.getLogger(__name__)
 
 
@@ -161,7 +161,7 @@ class Tally:
             for argument, seen in self._seen.items():
                 is_empty = argument in unused
                 if not seen.is_readable and (is_empty or not drops):
-                    way = "Without these rows, none would count. " * drops if is_empty else _DROP
+                    way = "Without these rows, no row would count. " * drops if is_empty else _DROP
                     words = f"{self._words(argument, seen)}. {way}Nothing was spent."
                     checks.refuse(ArgumentError("", words, "E618"))
                 elif is_empty and (why := self._of_no_use(argument, seen)):
@@ -169,8 +169,8 @@ class Tally:
                     checks.refuse(ArgumentError("", words, "E619"))
                 if len(seen.types) > 1:
                     fix = "decode the bytes" if bytes in seen.types else self.door.to_text(self._fields[argument])
-                    words = f"{self._described(argument)} holds {named(seen.types)}, so one person may have two ids"
-                    checks.refuse(ArgumentError("", f"{words}: {fix}. Nothing was spent.", "E618"))
+                    words = f"{self._described(argument)} contains {named(seen.types)}, so a person may have two ids. "
+                    checks.refuse(ArgumentError("", f"{words}{sentence(fix)}. Nothing was spent.", "E618"))
 
     def _unused(self) -> set[str]:
         """Arguments without a value that counts, if no row counts. Single metrics may have none."""
@@ -182,16 +182,17 @@ class Tally:
         """Explain why no row would count. Empty if values have a listed type, and might have been listed."""
         found, listed = ({*map(type, values)} for values in (seen.unlisted, self._listed(argument)))
         if not seen.usable:
-            return "has no value, so no row would count. Name another column"
+            return "has no value in any row, so no row would count. Use another column"
         if argument == "time":
-            return "is in no declared window in any row, so no row would count. Check start and end"
+            return "is outside the declared windows in every row, so no row would count. Check start and end"
         if not found.isdisjoint(listed):
             return ""
-        return f"holds {named(found)}, and the list has {named(listed)}, so no row would count. List {named(found)}"
+        types = named(found)
+        return f"contains {types}, but the list contains {named(listed)}, so no row would count. List {types}"
 
     def _near(self, argument: str) -> str:
         unlisted, listed = ({*map(_loosely, each)} for each in (self._seen[argument].unlisted, self._listed(argument)))
-        return "" if unlisted.isdisjoint(listed) else ", though some differ in blanks or capitals alone"
+        return "" if unlisted.isdisjoint(listed) else ", though some differ only in spaces or capital letters"
 
     def told(self, *, is_signed: bool) -> Iterator[str]:
         """Yield messages to the table's owner about rows that do not count."""
@@ -203,11 +204,12 @@ class Tally:
             if share and (share == "all" or argument in ("privacy_id", "key", "time")):
                 yield f"{described}: {share} of the rows have no value. They do not count."
             if share := rounded(seen.outside, seen.values):
-                what = f"have a value that is not listed{self._near(argument)}"
-                what = "are in no declared window: check start and end" if argument == "time" else what
-                yield f"{described}: {share} of the rows {what}. They do not count."
+                what = f"have an unlisted value{self._near(argument)}. They do not count."
+                if argument == "time":
+                    what = "are outside the declared windows. They do not count. Check start and end."
+                yield f"{described}: {share} of the rows {what}"
             if seen.has_negative and not is_signed:
-                yield f"{described} has values below 0, which count as 0. If they delete, set signed in the bounds."
+                yield f"{described} has negative values, which count as 0. For deletions, set signed in the bounds."
 
     def log(self) -> None:
         """Log each argument that drops elements of a bundle, once per worker process."""
@@ -217,8 +219,8 @@ class Tally:
                 items = self._fields.keys() - _ROLES
                 of_metric = len(items) > 1 and argument in items
                 which = "no element of a bundle has" if is_unused else "many elements of a bundle do not have"
-                which += " a listed value" if seen.usable and is_unused else " a value that can be used"
-                effect = "none counts" if is_unused else "these do not count"
+                which += " a listed value" if seen.usable and is_unused else " a usable value"
+                effect = "No element counts" if is_unused else "These elements do not count"
                 effect += " for this metric" if of_metric else ""
                 _log_once(self._described(argument), which, effect, self._readables[argument].description)
 
@@ -246,11 +248,11 @@ class Tally:
         elif kind == _OTHER and readable.is_hashed:
             fix = self.door.to_text(name)
         else:
-            fix = "write text in UTF-8" if kind == _NOT_UTF_8 else "convert them before"
+            fix = "write text in UTF-8" if kind == _NOT_UTF_8 else "convert them first"
         forms = " or ".join(dict.fromkeys(form for (_, form), _ in seen.forms.most_common(_SHOWN)))
         share = share_of(seen.unreadable, seen.unreadable + seen.usable)
-        words = f"{self._described(argument)}: {share} of the values are not {readable.description}"
-        return f"{words}; they look like {forms or 'other objects'}. {fix[0].upper()}{fix[1:]}"
+        words = f"{self._described(argument)}: {share} of the values cannot be read as {readable.description}"
+        return f"{words}. They look like {forms or 'other objects'}. {sentence(fix)}"
 
 
 def _form(value: Any, spelling: Spelling | None) -> tuple[str, str]:
@@ -283,7 +285,7 @@ def _loosely(value: Any) -> Any:
 @functools.lru_cache(maxsize=1024)
 def _log_once(argument: str, which: str, dropped: str, wanted: str) -> None:
     _LOG.warning(
-        "%s: %s, so %s; it must hold %s; run .check(sample) of the transform with some public or made-up elements",
+        "%s: %s. %s. Usable values are %s. Run .check(sample) of the transform with public or made-up elements.",
         argument,
         which,
         dropped,

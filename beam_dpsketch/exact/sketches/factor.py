@@ -50,8 +50,8 @@ class FactorizationSpec(Spec):
         if self.domain.size > MAX_FACTOR_SIZE:
             raise ArgumentError(
                 "domain",
-                f"must have at most 2**20 values for a square-root factor, got {self.domain.size}: use $tree, or a "
-                "coarser domain",
+                f"must have at most 2**20 values for a square-root factorization, got {self.domain.size}. Use $tree "
+                "or a coarser domain",
                 "E514",
             )
 

@@ -41,7 +41,7 @@ class LinearSketch(RawSketch):
     def __init__(self, spec: SketchSpec) -> None:
         super().__init__(spec)
         if self.name in FLAT_KINDS and spec.kind != self.name:
-            raise ArgumentError("spec", f'must be of kind="{self.name}", got kind="{spec.kind}"', "E503")
+            raise ArgumentError("spec", f'must have kind="{self.name}", got kind="{spec.kind}"', "E503")
         self._counters = np.zeros((spec.depth, spec.width), dtype=np.int64)
 
     @property
@@ -154,7 +154,7 @@ def _usable_column(kind: type[LinearSketch], spec: SketchSpec, items: pa.Array) 
         found = kind.keys(spec, items.drop_null() if items.null_count else items)
     except TypeError:
         raise ArgumentTypeError(
-            "", f"the item column must hold text, bytes or integers, got {items.type}", "E608"
+            "", f"The item column must contain text, bytes or integers, got {items.type}", "E608"
         ) from None
     if not items.null_count:
         return found, usable

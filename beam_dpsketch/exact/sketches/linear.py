@@ -109,7 +109,7 @@ class RawSketch(ABC):
         self._weighted = True
         values = check_weights(weights)
         if len(values) != len(keys):
-            raise ArgumentError("weights", f"must be as many as items, got {len(values)} for {len(keys)}", "E511")
+            raise ArgumentError("weights", "must have the same length as items", "E511")
         return self.accumulate_keys(keys[usable], values[usable])
 
     @classmethod
@@ -209,7 +209,7 @@ class RawSketch(ABC):
         """Add the counters of another sketch with the same kind and spec to this one."""
         if (type(self), self._spec, self._scale_bits) != (type(other), other._spec, other._scale_bits):
             raise IncompatibleSketchError(
-                f"only sketches of one kind and spec, in one unit, can be merged: {self!r} and {other!r} differ"
+                f"Only sketches with the same kind, spec and scale can be merged, got {self!r} and {other!r}"
             )
         for mine, others in zip(self.counter_tables(), other.counter_tables(), strict=True):
             mine += others
@@ -282,7 +282,7 @@ def check_weights(weights: Iterable[int]) -> np.ndarray:
         return np.array(weights, dtype=np.int64)
     if weights.ndim != 1 or weights.dtype.kind not in "iu":
         raise ArgumentTypeError(
-            "weights", f"must be a one-dimensional array of integers, got {weights.dtype} of {weights.ndim}", "E511"
+            "weights", f"must be a flat array of integers, got {weights.dtype} in {weights.ndim} dimensions", "E511"
         )
     if weights.dtype == np.uint64 and len(weights) and weights.max() >> np.uint64(63):
         raise ArgumentError("weights", "must be at least -2**63 and less than 2**63", "E511")

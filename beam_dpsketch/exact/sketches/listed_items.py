@@ -88,18 +88,22 @@ class ListedItems(Spec):
 
     def __init__(self, items: Iterable[Any]) -> None:
         if isinstance(items, (set, frozenset)):
-            raise ArgumentTypeError("items", f"must be in an order, got a {type(items).__name__}: sort it", "E509")
+            raise ArgumentTypeError("items", f"must be ordered, got a {type(items).__name__}. Sort it", "E509")
         listed = _validate.many("E509", items=items)
         plain = listed.to_pylist() if isinstance(listed, pa.Array) else listed
         encoded = dict.fromkeys(map(encode, plain))
         if not encoded:
-            raise ArgumentError("items", "must not be empty: list those to count", "E509")
+            raise ArgumentError("items", "must not be empty. List the items to count", "E509")
         if len(encoded) > MAX_ITEMS:
             raise ArgumentError(
-                "items", f"must be at most {MAX_ITEMS}, got {len(encoded)}; a SketchSpec takes any number", "E509"
+                "items",
+                f"must contain at most {MAX_ITEMS} items, got {len(encoded)}. Use a SketchSpec for more",
+                "E509",
             )
         if sum(map(len, encoded)) + 4 * len(encoded) > MAX_BYTES:
-            raise ArgumentError("items", f"must take at most {MAX_BYTES} bytes together, 5 for each included", "E509")
+            raise ArgumentError(
+                "items", f"must use at most {MAX_BYTES} bytes in total, counting 5 extra bytes per item", "E509"
+            )
         object.__setattr__(self, "items", tuple(map(decode, encoded)))
 
     @property
@@ -145,7 +149,7 @@ def from_encoded(encoded_items: bytes) -> ListedItems:
     if spec is None:
         spec = ListedItems(map(decode, split_parts(encoded_items)))
         if spec.encoded_items != encoded_items:
-            raise ArgumentError("", "items are listed twice", "E509")
+            raise ArgumentError("", "Items are listed more than once", "E509")
         _KNOWN[encoded_items] = spec
     return spec
 
@@ -181,7 +185,9 @@ def find_all(spec: ListedItems, items: Any) -> np.ndarray:
     places = spec.lookup.find(items)
     if (places == NOT_AN_ITEM).any():
         if isinstance(items, pa.Array):
-            raise ArgumentTypeError("items", "must not hold nulls, or text that is not UTF-8; drop them first", "E615")
+            raise ArgumentTypeError(
+                "items", "must not contain nulls or text that is not UTF-8. Drop them first", "E615"
+            )
         for item in items:
             encode(item)  # raises for the first item that cannot be counted
     return places
@@ -207,9 +213,9 @@ class ThresholdedItems(Spec):
         _validate.instance(Domain, BytesDomain, domain=self.domain)
         _validate.whole_fields(self, "left_out", low=0, high=(1 << 62) - 1)
         if not all(map(self.domain.is_short_key, self.short_keys)) or len(self.places) < len(self.short_keys):
-            raise ArgumentError("items", "must be values of the domain, each listed once", "E509")
+            raise ArgumentError("items", "must be distinct values in the domain", "E509")
         if len(set(self.items) - {None}) < len(self.items):
-            raise ArgumentError("items", "must be valid text of different spelling", "E509")
+            raise ArgumentError("items", "must be valid and distinct text", "E509")
 
     @classmethod
     def of(cls, domain: Domain | BytesDomain, short_keys: Iterable[bytes], left_out: int = 0) -> ThresholdedItems:
@@ -243,9 +249,7 @@ class ThresholdedItems(Spec):
         """Find the place of each item, -1 if it is absent. Raise for items that the domain cannot read."""
         keys, usable = self.domain.index(items)
         if not usable.all():
-            raise ArgumentTypeError(
-                "items", f"must be values that {type(self.domain).__name__} takes: {self.domain.takes}", "E615"
-            )
+            raise ArgumentTypeError("items", f"must be {self.domain.takes} ({type(self.domain).__name__})", "E615")
         return np.array([self.places.get(key, -1) for key in short_keys(keys.tolist())], dtype=np.int64)
 
     def __repr__(self) -> str:

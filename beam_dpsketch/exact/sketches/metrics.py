@@ -64,20 +64,20 @@ class MetricsSpec(Spec):
     def __post_init__(self) -> None:
         names = [part.name for part in self.parts]
         if not 1 <= len(names) <= MAX_METRICS or len({*names}) < len(names):
-            raise ArgumentError("metrics", f"must be 1 to {MAX_METRICS}, of different names", "E513")
+            raise ArgumentError("metrics", f"must contain 1 to {MAX_METRICS} metrics with distinct names", "E513")
         for name in names:
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 raise ArgumentError(
-                    "metrics", "must have names of 1 to 64 letters, digits and underscores, not a digit first", "E513"
+                    "metrics",
+                    "must have names with 1 to 64 letters, digits and underscores that do not begin with a digit",
+                    "E513",
                 )
         if any(part.spec.kind in (self.kind, "groups") for part in self.parts):
-            words = (
-                "must not be metrics, or items that are counted one by one, as text and bytes are: release $top_k alone"
-            )
+            words = "must not contain metrics or thresholded counts. Release $top_k for text or bytes separately"
             raise ArgumentError("metrics", words, "E513")
         if any(part.share <= 0 for part in self.parts) or sum(part.share for part in self.parts) != 1:
             raise ArgumentError(
-                "metrics", "must have shares above 0 that sum to 1, such as 1/2, 1/4 and 1/4, or none at all", "E513"
+                "metrics", "must have positive shares that sum to 1, such as 1/2, 1/4 and 1/4, or no shares", "E513"
             )
 
     @property

@@ -61,20 +61,22 @@ class StatisticsSpec(Spec):
 
     def __post_init__(self) -> None:
         if not isinstance(self.domain, (IntegerDomain, FloatDomain)):
-            given = f"{type(self.domain).__name__}; give one, as IntegerDomain(0, 100)"
-            raise ArgumentTypeError("domain", f"must be of integers, or of floats in equal steps; got {given}", "E512")
+            given = f"got {type(self.domain).__name__}. Example: IntegerDomain(0, 100)"
+            raise ArgumentTypeError("domain", f"must contain integers, or floats in equal steps, {given}", "E512")
         if self.domain.size < 2:
-            raise ArgumentError("domain", "must have two values or more: of one value, the mean is known", "E512")
+            raise ArgumentError("domain", "must have at least two values: the mean of a single value is known", "E512")
         if max(map(abs, self.ends)) > _LARGEST or self.width < 2 / _LARGEST:
             raise ArgumentError(
                 "domain",
-                "must be within 1e100 of 0, and its ends at least 2e-100 apart: squares of other numbers do not fit "
-                "into floats. Give numbers in another unit",
+                "must be within 1e100 of 0, with ends at least 2e-100 apart: squares of other numbers exceed the range "
+                "that floats support. Use another unit of measurement",
                 "E512",
             )
         if not isinstance(self.variance, bool):
-            given = f"must be True or False: one noise is shared by count, sum and squares; got {self.variance!r}"
-            raise ArgumentTypeError("variance", f"{given}. Give $variance", "E512")
+            words = (
+                f"must be True or False, got {self.variance!r}. Squares have no separate budget share. Set $variance"
+            )
+            raise ArgumentTypeError("variance", words, "E512")
 
     @property
     def parts(self) -> int:

@@ -66,7 +66,7 @@ class Level:
         _validate.one_of(LEVEL_KINDS, sketch=self.sketch)
         _validate.real(share=self.share)
         if not 0 < self.share <= 1:
-            raise ArgumentError("share", "must be above 0 and at most 1", "E507")
+            raise ArgumentError("share", "must be greater than 0 and at most 1", "E507")
 
     @property
     def counts_all(self) -> bool:
@@ -109,7 +109,7 @@ def check_memory(memory: int, *, levels: int, depth: int, columns: int) -> None:
     if columns < _MIN_COLUMNS:
         needed = levels * depth * _MIN_COLUMNS * BYTES_PER_COUNTER
         raise ArgumentError(
-            "memory", f"must be at least {needed} bytes for {levels} levels of {depth} rows, got {memory}", "E506"
+            "memory", f"must be at least {needed} bytes for {levels} levels with {depth} rows, got {memory}", "E506"
         )
 
 
@@ -180,33 +180,31 @@ class TreeSpec(Spec):
         _validate.whole_fields(self, "seed", low=0, high=(1 << 64) - 1)
         _validate.one_of((HASH_VERSION,), hash_version=self.hash_version)
         if not 1 <= len(self.levels) <= MAX_LEVELS:  # adding thousands of fractions could run for days
-            raise ArgumentError("levels", f"must be 1 to {MAX_LEVELS}, got {len(self.levels)}", "E507")
+            raise ArgumentError("levels", f"must contain 1 to {MAX_LEVELS} levels, got {len(self.levels)}", "E507")
         if sum(level.bits for level in self.levels) != self.domain.bits:
-            raise ArgumentError(
-                "", f"the bits of the levels must sum to {self.domain.bits}, those of the domain", "E507"
-            )
+            raise ArgumentError("", f"The level bits must sum to {self.domain.bits}, the bits of the domain", "E507")
         if sum(level.share for level in self.levels) != 1:
-            raise ArgumentError("", "the shares of the levels must sum to 1", "E507")
+            raise ArgumentError("", "The level shares must sum to 1", "E507")
         if any(level.sketch == "factor" for level in (self.levels if len(self.levels) == 1 else self.levels[1:])):
             raise ArgumentError(
                 "",
-                "only the coarsest of several levels may be a factor; a FactorizationSpec has no other levels",
+                "Only the coarsest of several levels can be a factorization. For a single level, use FactorizationSpec",
                 "E507",
             )
         if self.has_factor and self.levels[0].width > MAX_FACTOR_SIZE:
             raise ArgumentError(
-                "levels", f"must have at most 2**20 nodes in a factor, got {self.levels[0].width}", "E507"
+                "levels", f"must have at most 2**20 nodes in a factorization, got {self.levels[0].width}", "E507"
             )
         for number, level in enumerate(self.levels):
             if level.counts_all and (level.depth, level.width) != (1, self.nodes(number)):
                 raise ArgumentError(
-                    "", f"{level.sketch} level {number} must have depth 1 and width {self.nodes(number)}", "E507"
+                    "", f"Level {number} ({level.sketch}) must have depth 1 and width {self.nodes(number)}", "E507"
                 )
             if not level.counts_all and level.bits > MAX_SKETCHED_BITS:
                 raise ArgumentError(
                     "",
-                    f"bits of level {number} must be at most {MAX_SKETCHED_BITS}: answers look at all children of a "
-                    "node; take more levels, or a smaller arity",
+                    f"Level {number} must have at most {MAX_SKETCHED_BITS} bits, because answers read all children of "
+                    "a node. Use more levels or a smaller arity",
                     "E507",
                 )
             self.level_spec(number)

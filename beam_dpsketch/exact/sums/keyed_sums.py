@@ -322,8 +322,8 @@ def one_norm(known: Fraction | None, other: Fraction | None) -> Fraction | None:
     """Combine the norms of added data. Raise for two different norms, for which the noise would be wrong."""
     if None not in (known, other) and known != other:
         raise RuntimeError(
-            "the norm was chosen twice, and parts of one release were scaled by two norms: use "
-            "with_idempotent_noise, so that a repeated step chooses the same norm"
+            "The norm was chosen twice, and parts of a release were scaled by different norms. Use "
+            "with_idempotent_noise, which makes a repeated step choose the same norm"
         )
     return other if known is None else known
 

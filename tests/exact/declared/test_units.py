@@ -80,7 +80,7 @@ def test_keys_come_back_once_each_as_their_plain_types() -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "no field": (lambda: PrivacyId(None, ONE), "field must say where an element holds the privacy id: a field name or"),
+    "no field": (lambda: PrivacyId(None, ONE), "field is required: the field that contains the privacy id, or a"),
     "a number as field": (lambda: PrivacyId(5, ONE), "field must be a field name, a callable or None, got int"),
     "no bounds": (
         lambda: PrivacyId("user", None),
@@ -88,9 +88,15 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no windows": (lambda: PrivacyId("user", ONE, max_windows=0), "max_windows must be between 1 and"),
     "part of a window": (lambda: PrivacyId("user", ONE, max_windows=1.5), "max_windows must be a whole number"),
-    "a period alone": (lambda: PrivacyId("user", ONE, period=60), "period needs max_windows: in how many windows of"),
+    "a period alone": (
+        lambda: PrivacyId("user", ONE, period=60),
+        "period requires max_windows: the number of windows per",
+    ),
     "no period": (lambda: PrivacyId("user", ONE, max_windows=1, period=0), "period must be greater than 0"),
-    "a fine period": (lambda: PrivacyId("user", ONE, max_windows=1, period=1e-4), "period must be whole milliseconds"),
+    "a fine period": (
+        lambda: PrivacyId("user", ONE, max_windows=1, period=1e-4),
+        "period must be in whole milliseconds",
+    ),
     "no weight": (lambda: Record(max_weight=0), "max_weight must be between 1 and"),
     "signs": (lambda: Record(signed=1), "signed must be a bool, got int"),
     "eight bytes of an id": (lambda: PrivacyId("user", ONE, opaque_bytes="no"), "opaque_bytes must be a bool, got str"),
@@ -98,30 +104,30 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "eight bytes of a chosen key": (lambda: KeySelection(1e-8, "c", opaque_bytes=1), "opaque_bytes must be a bool"),
     "no keys": (lambda: PublicKeys([]), "keys must not be empty"),
     "one key": (lambda: PublicKeys("AA"), "keys must be a list, got one text"),
-    "half a character": (lambda: PublicKeys(["\ud800"]), "keys must be text that UTF-8 can hold"),
+    "half a character": (lambda: PublicKeys(["\ud800"]), "keys must be encodable in UTF-8"),
     "a number as field of keys": (lambda: PublicKeys(["a"], 5), "field must be a field name, a callable or None"),
     "a number for assumed keys": (lambda: AssumePublicKeys(5), "field must be a field name, a callable or None"),
     "a text as unit": (
         lambda: declared(privacy_unit="record"),
-        r'unit must be PrivacyId\("field", NormBound\(...\)\), .*, or Record\(\), .*; got str',
+        r'unit must be PrivacyId\("field", NormBound\(20\)\), to protect .*, or Record\(\), .*\. Got str',
     ),
     "a number as privacy": (lambda: declared(privacy=0.1), "privacy must be a PrivacySpec, got float"),
     "a pair as windows": (lambda: declared(windows=(0, 60)), "windows must be a TimeRange or Horizon, got tuple"),
     "weights of any size": (
         lambda: declared(weight="n"),
-        r"max_weight must be given where weight is, as in Record\(max_weight=100\) or NormBound\(10, max_weight=100\)",
+        r"max_weight is required with weight\. .* Example: Record\(max_weight=100\) or NormBound\(10, max_weight=100\)",
     ),
     "weights of any size of an id": (
         lambda: declared(weight="n", privacy_unit=PrivacyId("u", ONE)),
-        "max_weight must be given",
+        "max_weight is required with weight",
     ),
     "more partitions than keys": (
         lambda: declared(privacy_unit=PrivacyId("u", RecordBounds(1, max_keys=3)), keys=PublicKeys(["a", "b"])),
-        "bounds.max_keys must be at most 2, the number of keys, got 3: no privacy id can be in more",
+        "bounds.max_keys must be at most 2, the number of listed keys, got 3. A larger bound only",
     ),
     "a range of keys of the data": (
         lambda: declared(keys=AssumePublicKeys(), windows=TimeRange(0, 60)),
-        "would still show which windows have data for a key; list the keys with PublicKeys, or leave windows out",
+        "would still reveal which windows have data for a key. List the keys with PublicKeys, or remove windows",
     ),
 }
 

@@ -95,13 +95,13 @@ def test_the_last_point_may_be_beyond_high_or_before_it(high: float, step: float
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1.0, 1.0, 0.1), "low and high must be finite and low less than high, got 1.0 and 1.0"),
-        ((2.0, 1.0, 0.1), "low less than high"),
-        ((math.nan, 1.0, 0.1), "low and high must be finite"),
-        ((0.0, math.inf, 0.1), "low and high must be finite"),
-        ((-1e308, 1e308, 1.0), "step must leave at most 2\\*\\*53 grid points"),
-        ((0.0, 1.0, 1e-17), "step must leave at most 2\\*\\*53 grid points"),
-        ((0.0, 1.7e308, 1.0e308), "step must be smaller: the grid point nearest to high is no float"),
+        ((1.0, 1.0, 0.1), "low must be less than high, and both must be finite, got 1.0 and 1.0"),
+        ((2.0, 1.0, 0.1), "low must be less than high"),
+        ((math.nan, 1.0, 0.1), "low must be less than high, and both must be finite"),
+        ((0.0, math.inf, 0.1), "low must be less than high, and both must be finite"),
+        ((-1e308, 1e308, 1.0), "step must leave at most 2\\*\\*53 values"),
+        ((0.0, 1.0, 1e-17), "step must leave at most 2\\*\\*53 values"),
+        ((0.0, 1.7e308, 1.0e308), "step must be smaller: the value nearest to high is not a finite float"),
         ((0.0, 1.0, 0.0), "step must be finite and greater than 0"),
         ((0.0, 1.0, -1.0), "step must be finite and greater than 0"),
         ((0.0, 1.0, math.nan), "step must be finite and greater than 0"),
@@ -109,7 +109,7 @@ def test_the_last_point_may_be_beyond_high_or_before_it(high: float, step: float
         (("a", 1.0, 0.1), "low must be a number, got str"),
         ((0.0, None, 0.1), "high must be a number, got NoneType"),
         ((False, 1.0, 0.1), "low must be a number, got bool"),
-        ((-(10**400), 10**400, 0.1), "low and high must be finite"),
+        ((-(10**400), 10**400, 0.1), "low must be less than high, and both must be finite"),
     ],
 )
 def test_bad_grids_are_refused_by_name(arguments: tuple[Any, ...], message: str) -> None:

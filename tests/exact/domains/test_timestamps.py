@@ -106,9 +106,9 @@ def test_values_are_datetimes_in_utc() -> None:
         ((EPOCH, EPOCH), "end must be after start"),
         ((EPOCH, "1971"), "end must be a datetime, got str"),
         ((EPOCH.date(), EPOCH), "start must be a datetime, got date"),
-        ((EPOCH, EPOCH.replace(year=1971), datetime.timedelta(0)), "step must be a length of time above 0"),
-        ((EPOCH, EPOCH.replace(year=1971), -datetime.timedelta(1)), "step must be a length of time above 0"),
-        ((EPOCH, EPOCH.replace(year=1971), 5), "step must be a length of time above 0"),
+        ((EPOCH, EPOCH.replace(year=1971), datetime.timedelta(0)), "step must be a positive duration"),
+        ((EPOCH, EPOCH.replace(year=1971), -datetime.timedelta(1)), "step must be a positive duration"),
+        ((EPOCH, EPOCH.replace(year=1971), 5), "step must be a positive duration"),
     ],
 )
 def test_bad_grids_are_refused_by_name(arguments: tuple[Any, ...], message: str) -> None:

@@ -219,7 +219,7 @@ def test_a_second_norm_is_refused_and_not_said(merge: Any) -> None:
     accumulator.add_contributions(ITEMS_OF_A_NORM)
     accumulator.add_contributions(ITEMS_OF_A_NORM._replace(max_norm=Fraction(97, 16)))
     accumulator.absorb(SketchAccumulator(recipe).to_sums())
-    with pytest.raises(RuntimeError, match="the norm was chosen twice") as raised:
+    with pytest.raises(RuntimeError, match="The norm was chosen twice") as raised:
         merge(accumulator, recipe)
     assert not any(character.isdigit() for character in str(raised.value))
     assert accumulator.max_norm == Fraction(97, 16)

@@ -61,7 +61,9 @@ def test_batches_are_recognised_by_type() -> None:
 @pytest.mark.parametrize("kind", [DataFrame, Modin], ids=lambda kind: str(kind.__name__))
 def test_frames_of_others_are_refused_whatever_reads_them(kind: type) -> None:
     for elements in (Selectors(), Selectors(item="page"), Selectors(item=str)):
-        with pytest.raises(TypeError, match=f"{kind.__name__}: this is a container, not a record; make it a pyarrow"):
+        with pytest.raises(
+            TypeError, match=f"{kind.__name__}, which is a container and not a record. Convert it to a pyarrow"
+        ):
             elements.is_batch_type(kind)
 
 
@@ -82,7 +84,7 @@ LISTS: list[Any] = [
 @pytest.mark.parametrize("element", LISTS, ids=lambda element: type(element).__name__)
 def test_lists_and_arrays_are_refused_by_type(element: Any) -> None:
     for elements in (Selectors(), Selectors(item="page"), Selectors(item=len, weight="n")):
-        with pytest.raises(TypeError, match="this is a container, not a record; ") as caught:
+        with pytest.raises(TypeError, match=r"which is a container and not a record\. ") as caught:
             elements.is_batch_type(type(element))
         assert SECRET not in str(caught.value)
 
@@ -121,7 +123,7 @@ WAYS: dict[str, Callable[[], beam.PTransform]] = {
 @pytest.mark.pipeline
 @pytest.mark.parametrize("way", WAYS)
 def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:
-    with pytest.raises(Exception, match=r"unpack it with beam\.FlatMap") as caught:
+    with pytest.raises(Exception, match=r"Unpack it with beam\.FlatMap") as caught:
         run_untyped([RECORD, RECORD], WAYS[way]())
     assert SECRET not in str(caught.value)
 
@@ -130,7 +132,7 @@ def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:
 def test_groups_are_refused_as_values_of_keys() -> None:
     """What GroupByKey makes is no record."""
     per_key = PrivateFrequencies(SPEC, PRIVACY, privacy_unit=Record(), keys=AssumePublicKeys())
-    with pytest.raises(Exception, match=r"an element is a list: this is a container"):
+    with pytest.raises(Exception, match=r"An element is a list, which is a container"):
         run_untyped(("a", [SECRET]), per_key)
 
 
@@ -145,7 +147,9 @@ def test_arrays_as_values_are_refused(argument: str, make: Any) -> None:
     element = {**RECORD, fields[argument]: make(COLUMNS[fields[argument]])}
     elements = Selectors(item="page", weight="n", privacy_id="user", key="key")
     records = RecordReader(elements, per_key=True)
-    message = f"{argument} selects a .*: this is a container, not a value; make a dict of columns a pyarrow Table"
+    message = (
+        f"{argument} selects a .*, which is a container and not a value. Convert a dict with columns to a pyarrow Table"
+    )
     with pytest.raises(TypeError, match=message) as caught:
         read_table(records, records.read_rows([element]), RECIPE.bounds, RECIPE)
     assert SECRET not in str(caught.value)

@@ -66,7 +66,7 @@ def found_of(elements: list[Any], role: str, recipe: SketchInput) -> Any:
         return ids, counted(elements, recipe, key="key" if role == "key" else None)
     except TypeError as error:
         name = {"n": "weight", "user": "privacy_id"}.get(role, role)
-        if not str(error).startswith(f"{name}='{role}' must hold "):
+        if not str(error).startswith(f"{name}='{role}' must contain "):
             raise
         return REFUSED
 

@@ -67,10 +67,10 @@ def logged(caplog: pytest.LogCaptureFixture, transforms: Iterable[beam.PTransfor
 def warning(argument: str) -> str:
     whole = "whole numbers" if argument.startswith("weight") else "whole numbers (IntegerDomain)"
     wanted = whole if argument in ("weight='share'", "weight='n'", "item='share'") else "text, bytes or integers"
-    has = "a listed value" if argument == "key='user'" else "a value that can be used"
+    has = "a listed value" if argument == "key='user'" else "a usable value"
     return (
-        f"{argument}: no element of a bundle has {has}, so none counts; it must hold {wanted}; "
-        "run .check(sample) of the transform with some public or made-up elements"
+        f"{argument}: no element of a bundle has {has}. No element counts. Usable values are {wanted}. "
+        "Run .check(sample) of the transform with public or made-up elements."
     )
 
 
@@ -130,7 +130,7 @@ def test_many_values_that_cannot_be_read_are_logged_once_without_a_number(
     """An eighth of them; steps cannot refuse, and how many there are depends on the data alone."""
     argument = "weight='n'" if unit == "weight" else "item='n'"
     (said,) = logged(caplog, [QUANTILES[unit]()], FORMS[form]() * 2)
-    assert said.startswith(f"{argument}: many elements of a bundle do not have a value that can be used")
+    assert said.startswith(f"{argument}: many elements of a bundle do not have a usable value")
     assert "1,2" not in caplog.text
     assert not re.search(r"[0-9]", said.partition(":")[2])
 

@@ -125,7 +125,7 @@ def test_values_that_cannot_be_counted_are_left_out_with_their_weights() -> None
 
 
 def test_weights_must_be_as_many_as_items() -> None:
-    with pytest.raises(ValueError, match="weights must be as many as items, got 1 for 2"):
+    with pytest.raises(ValueError, match="weights must have the same length as items"):
         DyadicCountSketch(trees.exact_tree(10)).accumulate([1, 2], [1])
 
 

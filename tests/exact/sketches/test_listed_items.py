@@ -114,8 +114,8 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "one text": (SECRET, TypeError, "items must be a list, got one text"),
     "one byte string": (SECRET.encode(), TypeError, "got one text"),
     "one number": (8675309, TypeError, "items must be a list, got int"),
-    "a set": ({SECRET}, TypeError, "in an order, got a set"),
-    "a frozen set": (frozenset([SECRET]), TypeError, "in an order, got a frozenset"),
+    "a set": ({SECRET}, TypeError, "ordered, got a set. Sort it"),
+    "a frozen set": (frozenset([SECRET]), TypeError, "ordered, got a frozenset. Sort it"),
     "a list in it": ([SECRET, [SECRET]], TypeError, "items must be text, bytes, .* got list"),
     "a null column": (pa.array([SECRET, None]), TypeError, "items must be text, .* got NoneType"),
     "a float": ([SECRET, 8675309.0], TypeError, "got float"),
@@ -138,12 +138,12 @@ def test_more_items_or_bytes_than_fit_are_refused(monkeypatch: pytest.MonkeyPatc
     assert listed_items.MAX_ITEMS == 1 << 20
     monkeypatch.setattr(listed_items, "MAX_ITEMS", 4)
     assert ListedItems(range(4)).cells == 4
-    with pytest.raises(ValueError, match="items must be at most 4, got 5; a SketchSpec takes any number"):
+    with pytest.raises(ValueError, match=r"items must contain at most 4 items, got 5\. Use a SketchSpec for more"):
         ListedItems(range(5))
     assert len(ListedItems(["a", "bc"]).encoded_items) == 13
     monkeypatch.setattr(listed_items, "MAX_BYTES", 13)
     ListedItems(["a", "bc"])
-    with pytest.raises(ValueError, match="items must take at most 13 bytes together"):
+    with pytest.raises(ValueError, match="items must use at most 13 bytes in total"):
         ListedItems(["a", "bcd"])
 
 
@@ -188,7 +188,7 @@ def test_only_histograms_of_one_list_are_merged(listed: list[Any]) -> None:
     if one.spec == other.spec:
         assert one.merge(other) is one
     else:
-        with pytest.raises(IncompatibleSketchError, match="one kind and spec"):
+        with pytest.raises(IncompatibleSketchError, match="with the same kind, spec and scale"):
             one.merge(other)
 
 

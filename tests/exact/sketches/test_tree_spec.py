@@ -74,7 +74,7 @@ def test_memory_is_respected_or_refused_with_a_number_that_is_enough(
 
 
 def test_too_little_memory_is_refused_with_the_number() -> None:
-    with pytest.raises(ValueError, match="memory must be at least 5120 bytes for 16 levels of 5 rows, got 1000"):
+    with pytest.raises(ValueError, match="memory must be at least 5120 bytes for 16 levels with 5 rows, got 1000"):
         TreeSpec.for_memory(IPv4Domain(), 1000)
     assert len(TreeSpec.for_memory(IPv4Domain(), 5120).levels) == 16
 
@@ -167,8 +167,8 @@ def test_very_much_memory_makes_levels_as_large_as_a_sketch_may_be(memory: int) 
         ({"depth": 65}, "depth must be between 1 and 64, got 65"),
         ({"sketch": "bloom"}, "sketch must be one of 'exact', 'count_sketch', 'count_min', 'factor', got 'bloom'"),
         ({"seed": -1}, "seed must be between 0 and"),
-        ({"leaf_share": Fraction(1)}, "share must be above 0 and at most 1"),
-        ({"leaf_share": Fraction(0)}, "share must be above 0 and at most 1"),
+        ({"leaf_share": Fraction(1)}, "share must be greater than 0 and at most 1"),
+        ({"leaf_share": Fraction(0)}, "share must be greater than 0 and at most 1"),
         ({"domain": TextDomain(4)}, "domain must be a Domain, got TextDomain"),
     ],
 )
@@ -183,11 +183,11 @@ HALF = Fraction(1, 2)
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ((), "levels must be 1 to 65, got 0"),
-        ((Level(2, "exact", 1, 2, Fraction(1)),), "the bits of the levels must sum to 3"),
-        ((Level(3, "exact", 1, 6, HALF),), "the shares of the levels must sum to 1"),
-        ((Level(3, "exact", 1, 8, Fraction(1)),), "exact level 0 must have depth 1 and width 6"),
-        ((Level(3, "exact", 2, 6, Fraction(1)),), "exact level 0 must have depth 1 and width 6"),
+        ((), "levels must contain 1 to 65 levels, got 0"),
+        ((Level(2, "exact", 1, 2, Fraction(1)),), "The level bits must sum to 3"),
+        ((Level(3, "exact", 1, 6, HALF),), "The level shares must sum to 1"),
+        ((Level(3, "exact", 1, 8, Fraction(1)),), "Level 0 .exact. must have depth 1 and width 6"),
+        ((Level(3, "exact", 2, 6, Fraction(1)),), "Level 0 .exact. must have depth 1 and width 6"),
         ((Level(3, "count_min", 0, 6, Fraction(1)),), "depth must be between 1 and 64, got 0"),
         ((Level(1, "exact", 1, 2, HALF), Level(2, "count_min", 1, 0, HALF)), "width must be between"),
     ],
@@ -199,7 +199,7 @@ def test_levels_that_do_not_fit_the_domain_are_refused(levels: tuple[Level, ...]
 
 @pytest.mark.parametrize("share", [Fraction(0), Fraction(-1, 2), Fraction(3, 2)])
 def test_shares_outside_zero_to_one_are_refused(share: Fraction) -> None:
-    with pytest.raises(ValueError, match="share must be above 0 and at most 1"):
+    with pytest.raises(ValueError, match="share must be greater than 0 and at most 1"):
         Level(1, "exact", 1, 2, share)
 
 

@@ -218,11 +218,11 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
     "a search of text": (lambda: TopKSearch(TEXT, 3), "For text and bytes, use ThresholdedCounts"),  # type: ignore[arg-type]
     "a metric": (
         lambda: Metrics({"m": Metric(ThresholdedCounts(TEXT, 3))}),
-        "one by one, .*: release PrivateTopK alone",
+        "thresholded counts\. Release PrivateTopK for text or bytes separately",
     ),
     "a metric of settings": (
         lambda: read_release(OF_METRICS),
-        "metrics: must not be .*as text and bytes are: release kind: top_k alone",
+        "metrics: must not contain metrics or thresholded counts. Release kind: top_k for text",
     ),
     "a tree of text": (
         lambda: read_release(SETTINGS | {"tree": {"memory": 9000}}),

@@ -227,7 +227,7 @@ COARSE, FINE = Level(4, "exact", 1, 16, HALF), Level(40, "count_sketch", 1, 4, H
 def test_a_file_that_declares_a_huge_level_is_refused() -> None:
     """An answer that looks at all children of a node would take terabytes."""
     for levels in ((COARSE, FINE), (dataclasses.replace(FINE, share=Fraction(1)),)):
-        with pytest.raises(ValueError, match=r"bits of level \d must be at most 20"):
+        with pytest.raises(ValueError, match=r"Level \d must have at most 20 bits"):
             tree_with(*levels)
 
 

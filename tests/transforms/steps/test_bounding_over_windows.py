@@ -225,7 +225,7 @@ def test_pairs_and_rows_are_read_like_everywhere() -> None:
     assert len(totals(stream([rows], [60]), FIXED, per_key(period=300), BUNDLE_BASED)) == 2
     batch = [(("k", pa.table({"user": ["u"], "item": ["x"]})), 1.0)]
     for source, runner in ((batch, FN_API), (stream([batch], [60]), BUNDLE_BASED)):
-        with pytest.raises(Exception, match="batches must hold their keys"):
+        with pytest.raises(Exception, match="Batches must contain their keys"):
             totals(source, FIXED, of_pairs, runner)
 
 

@@ -104,7 +104,7 @@ def test_what_cannot_be_read_fails_its_bundle_alone(size: int, monkeypatch: pyte
     shard = shard_records(per_key=True)
     pairs = [("k", {"user": np.int64(number), "item": "x"}) for number in range(5)]
     unreadable = [("k", pa.table({"user": ["secret"], "item": ["x"]}))] * size
-    with pytest.raises(TypeError, match="batches must hold their keys: name the column") as caught:
+    with pytest.raises(TypeError, match="Batches must contain their keys as a column") as caught:
         emitted_of(shard, pairs + unreadable, WINDOWS[0])
     assert "secret" not in str(caught.value)
     assert counted(emitted_of(shard, pairs, WINDOWS[1])) == {WINDOWS[1]: 5}

@@ -113,11 +113,11 @@ def test_no_plan_is_of_a_number_of_records_that_cannot_be(count: Any, n: int) ->
         declared(count).plan(n)
 
 
-A_NAME, TO_ONE = "metrics must have names of 1 to 64 letters", ".*sum to 1"
+A_NAME, TO_ONE = "metrics must have names with 1 to 64 letters", ".*sum to 1"
 ONE = Metric(NUMBERS, "item")
 REFUSED: dict[str, tuple[Any, str]] = {
-    "none": ({}, "metrics must be 1 to"),
-    "too many": ({f"m{place}": ONE for place in range(MAX_METRICS + 1)}, "metrics must be 1 to"),
+    "none": ({}, "metrics must contain 1 to"),
+    "too many": ({f"m{place}": ONE for place in range(MAX_METRICS + 1)}, "metrics must contain 1 to"),
     "a list": ([], "metrics must be a Mapping"),
     "a text": ("pages", "metrics must be a Mapping"),
     "nothing": (None, "metrics must be a Mapping"),
@@ -126,10 +126,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         f"the name {name!r:.9}": ({name: ONE}, A_NAME)
         for name in (3, None, "", "1st", "a.b", "ä", "m\n", "a" * (MAX_NAME + 1))
     },
-    "metrics": ({"m": Metric(equal(NUMBERS))}, "metrics must not be metrics, or items"),
+    "metrics": ({"m": Metric(equal(NUMBERS))}, "metrics must not contain metrics or thresholded"),
     "groups": (
         {"m": Metric(ThresholdedCounts(BytesDomain(4), 3, Thresholding(1e-8)))},
-        "metrics must not be metrics, or items",
+        "metrics must not contain metrics or thresholded",
     ),
     **{
         f"shares of {shares}": ({f"m{n}": Metric(NUMBERS, "item", share) for n, share in enumerate(shares)}, TO_ONE)
@@ -178,5 +178,5 @@ def test_an_item_that_is_no_selector_is_refused_at_once(item: Any) -> None:
 def test_a_limit_for_one_item_is_refused_because_an_item_has_all_fields() -> None:
     metrics = {"pages": Metric(ItemFrequencies(ListedItems(["a"])), "page")}
     privacy_unit = PrivacyId("person", NormBound(3, max_per_item=1))
-    with pytest.raises(ArgumentError, match="max_per_item must be left out for metrics"):
+    with pytest.raises(ArgumentError, match="max_per_item is not supported for metrics"):
         ReleaseSpec(Metrics(metrics), PrivacySpec(rho=1), privacy_unit)

@@ -90,7 +90,7 @@ def logged(privacy_unit: str, keys: str, elements: list[Any], caplog: pytest.Log
 
 def names(messages: list[str]) -> list[str]:
     """Which arguments have nothing."""
-    assert all("so none counts for this metric" in each or " of the rows have " in each for each in messages)
+    assert all("No element counts for this metric" in each or " of the rows have " in each for each in messages)
     assert "4711" not in "".join(messages)
     return [message.partition(":")[0] for message in messages]
 
@@ -124,7 +124,7 @@ def test_an_id_that_nobody_has_drops_all(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING, logger="beam_dpsketch"), beam.Pipeline(runner=FN_API) as pipeline:
         pipeline | beam.Create(ROWS, reshuffle=False) | private
     (of_id,) = [each.getMessage() for each in caplog.records if "usr" in each.getMessage()]
-    assert "so none counts; it must hold" in of_id
+    assert ". No element counts. Usable values are" in of_id
 
 
 def check_logged(caplog: pytest.LogCaptureFixture) -> None:

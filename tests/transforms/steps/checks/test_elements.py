@@ -322,7 +322,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a list of rows": (
         frequencies(item="city"),
         [[ROW]],
-        "an element is a list: this is a container, not a record; unpack it",
+        "An element is a list, which is a container and not a record. Unpack it",
     ),
     "a column": (frequencies(item="town"), pa.table({"city": ["Oslo"]}), "item='town' is not a column"),
     "a float column": (frequencies(item="ms"), pd.DataFrame({"ms": [1.0, 1.5]}), r"row 1 .* item='ms' is .*1\.5"),
