@@ -58,7 +58,7 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     _validate.instance(RawSketch, raw=raw)
     if terms.selection is not None:
         raise ArgumentError(
-            "selection", "must be None: only transforms choose keys, as with $keys_KeySelection", "E318"
+            "selection", "must be None. Only transforms select keys, for example with $keys_KeySelection", "E318"
         )
     terms = decided(raw.spec, terms.without_summary_counts())
     run = None

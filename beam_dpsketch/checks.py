@@ -97,9 +97,10 @@ def instance(*kinds: type, **arguments: Any) -> None:
         if not isinstance(value, kinds):
             words = " or ".join(kind.__name__ for kind in kinds)
             example = next(
-                (f"; give one, as {_EXAMPLES[kind.__name__]}" for kind in kinds if kind.__name__ in _EXAMPLES), ""
+                (f". Use one such as {_EXAMPLES[kind.__name__]}" for kind in kinds if kind.__name__ in _EXAMPLES), ""
             )
-            raise ArgumentTypeError(name, f"must be a {words}, got {type(value).__name__}{example}", "E001")
+            article = "an" if words[0] in "AEIOU" else "a"
+            raise ArgumentTypeError(name, f"must be {article} {words}, got {type(value).__name__}{example}", "E001")
 
 
 def many(code: str = "E615", **arguments: Any) -> Any:
@@ -119,8 +120,8 @@ def in_list(value: Any) -> str:
     """Explain how to make a list from a value, without its data. A text with separators may contain several items."""
     text = value.decode(errors="replace") if isinstance(value, bytes) else value
     if isinstance(text, str) and any(separator in text for separator in _SEPARATORS):
-        return 'make each item a text of its own, as ["a", "b"]'
-    return "put it into a list, as [value]"
+        return 'pass each item as a separate text, such as ["a", "b"]'
+    return "put it in a list: [value]"
 
 
 def exact(**arguments: Any) -> Fraction:
@@ -187,7 +188,9 @@ def explained(call: Method) -> Method:
                     meant = did_you_mean(nearest_setting(unknown[0], signature.parameters))
                     words = f"{unknown[0]!r} is not an argument{meant}"
                 name = type(given[0]).__name__ if is_method else call.__name__
-                raise ArgumentTypeError("", f"{words}; call {name}{signature}", "E009") from None
+                raise ArgumentTypeError(
+                    "", f"{words}{'' if words.endswith('?') else '.'} Call {name}{signature}", "E009"
+                ) from None
             raise
 
     return checked  # type: ignore[return-value]
@@ -200,7 +203,7 @@ def by_keyword(names: str) -> Callable[[Method], Method]:
         @functools.wraps(method)
         def checked(self: Any, *unnamed: Any, **named: Any) -> Any:
             if unnamed:
-                raise ArgumentTypeError("", f"a number must be given by its name: say {names}", "E114")
+                raise ArgumentTypeError("", f"Positional arguments are ambiguous here. Write {names}", "E114")
             return method(self, **named)
 
         return checked  # type: ignore[return-value]
@@ -228,4 +231,4 @@ def _check_number(name: str, value: Any) -> None:
 
 
 def _number_given(value: Any) -> str:
-    return type(value).__name__ + "; write it without quotes, as 1 or 0.5" * isinstance(value, str)
+    return type(value).__name__ + ". Write it without quotes, such as 1 or 0.5" * isinstance(value, str)

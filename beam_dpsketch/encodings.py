@@ -108,7 +108,7 @@ def encode_all(items: Sequence[Any] | pa.Array) -> pa.LargeBinaryArray:
     if isinstance(items, pa.Array):
         return _encode_column(items)
     if isinstance(items, pa.ChunkedArray):  # as rows, all its values would be dropped
-        raise TypeError("a column must be one array, not several chunks; combine them first")
+        raise TypeError("a column must be a single array. Combine its chunks first")
     types = set(map(type, items))
     try:
         if types == {str}:
@@ -162,7 +162,7 @@ def to_integer(value: Any) -> int:
             "items", f"must be text, bytes, 64-bit integers or tuples of these, got {type(value).__name__}", "E615"
         )
     if not _MIN_INT <= value <= _MAX_INT:
-        raise ArgumentError("", "integer items must be at least -2**63 and less than 2**64", "E615")
+        raise ArgumentError("", "Integer items must be at least -2**63 and less than 2**64", "E615")
     return int(value)
 
 
@@ -178,7 +178,7 @@ def named(name: str) -> Callable[[type[T]], type[T]]:
 
     def register(settings: type[T]) -> type[T]:
         if name in _NAMES.values():
-            raise ValueError(f"two classes of settings are named {name}")
+            raise ValueError(f"two settings classes have the name {name}")
         _NAMES[settings] = name
         return settings
 
@@ -192,7 +192,7 @@ def name_of(settings: type) -> str:
     """
     base = next((each for each in settings.__mro__ if each in _NAMES), None)
     if base is None:
-        raise TypeError(f"{settings.__name__} is no setting")
+        raise TypeError(f"{settings.__name__} is not a setting")
     own = "" if base is settings else f" {settings.__module__}.{settings.__qualname__}"
     return f"{_NAMES[base]}{own}"
 
@@ -218,4 +218,4 @@ def canonical(value: Any) -> bytes:
         return b"s" + value.encode("utf-8", "surrogatepass")
     if value is None:
         return b"0"
-    raise TypeError(f"{type(value).__name__} is no setting")
+    raise TypeError(f"{type(value).__name__} is not a setting")

@@ -45,12 +45,12 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "groups_of_delta": (
         "method=Thresholding(delta=1e-8)",
         "method: {threshold: {delta: 1.0e-8}}",
-        "method: {threshold: {delta: 1.0e-8}} in a file of --config, or --epsilon and --delta in place of --rho",
+        "method: {threshold: {delta: 1.0e-8}} in a --config file, or --epsilon and --delta instead of --rho",
     ),
     "listed": (
-        "ask for those in spec.items, or count with a SketchSpec where items are not known beforehand",
-        "ask for those in the setting listed_items, or leave it out where items are not known beforehand",
-        "ask for those of the list that was counted, which --top shows",
+        "Use items from spec.items, or release with a SketchSpec if items are not known beforehand",
+        "Use items from the setting listed_items, or omit it if items are not known beforehand",
+        "Use items from the counted list, which --top shows",
     ),
     "loss": ("rho=... or epsilon=...", "rho, or epsilon", "--rho, or --epsilon with or without --delta"),
     "max_releases": ("max_releases=...", "max_releases", "--max-releases"),

@@ -195,9 +195,10 @@ def test_refusals_are_kept_by_pickle_and_by_the_words_of_settings() -> None:
     assert str(error) == str(caught.value)
     assert isinstance(error, TypeError)
     assert isinstance(error, ValueError)
-    assert "AutoNorm() chooses it from the data [dpsketch-E205]" in str(error)
+    assert "To choose the norm from the data, use AutoNorm() [dpsketch-E205]" in str(error)
     assert str(error.at("privacy_unit", {"max_norm": "privacy_unit.norm.max_norm"})).split("\n")[1] == (
-        "privacy_unit.norm.max_norm: must be a number of records; norm: auto chooses it from the data [dpsketch-E205]"
+        "privacy_unit.norm.max_norm: must be a number, got str. To choose the norm from the data, use norm: auto "
+        "[dpsketch-E205]"
     )
 
 

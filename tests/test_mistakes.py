@@ -95,7 +95,7 @@ ONE: dict[str, Any] = {
 def test_one_value_is_refused_where_many_belong(argument: str, one: str) -> None:
     if one == "nothing" and argument in OPEN:
         return
-    fix = "put it into a list" if "with commas" not in one else 'make each item a text of its own, as ["a", "b"]'
+    fix = "put it in a list" if "with commas" not in one else 'pass each item as a separate text, such as ["a", "b"]'
     with pytest.raises(ArgumentTypeError, match=r"must be a list, got ") as caught:
         MANY[argument](ONE[one])
     assert f"; {'pass one of its columns' if 'table' in one else fix}" in str(caught.value)
@@ -120,7 +120,7 @@ def test_settings_and_the_command_say_how_to_write_several_items(given: str, tmp
         with pytest.raises(ConfigError) as caught:
             read_release(settings)
         assert str(caught.value).startswith(
-            f'{path}: expected a list, got text; make each item a text of its own, as ["a'
+            f'{path}: expected a list, got text; pass each item as a separate text, such as ["a'
         )
     releases = str(tmp_path / "a.dpsketch")
     write(pathlib.Path(releases), RELEASED)
@@ -136,33 +136,31 @@ def test_settings_and_the_command_say_how_to_write_several_items(given: str, tmp
 
 def test_items_that_are_not_listed_are_told_in_the_words_of_the_door(tmp_path: pathlib.Path) -> None:
     listed = release_frame(TABLE, {**COUNT, "listed_items": ["Oslo", "Bern"]})
-    with pytest.raises(
-        ValueError, match=r"1 of 2 are not; did you mean 'Oslo'\?: ask for those in spec.items"
-    ) as caught:
+    with pytest.raises(ValueError, match=r"1 of 2 are not; did you mean 'Oslo'\? Use items from spec.items") as caught:
         listed.estimate(["Bern", "Osloo"])
     assert "Osloo" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"1 of 1 are not: ask for"):
+    with pytest.raises(ValueError, match=r"1 of 1 are not\. Use items from"):
         listed.estimate([7])
     write(path := tmp_path / "a.dpsketch", listed)
     _, printed = run("query", str(path), "--estimate", "osloo")
-    assert "are not; did you mean 'Oslo'?: ask for those of the list that was counted, which --top shows [" in printed
+    assert "are not; did you mean 'Oslo'? Use items from the counted list, which --top shows [" in printed
     assert not any(words in printed for words in ("spec.items", "SketchSpec", "osloo"))
 
 
 # Calls
 
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
-    "an id without bounds": (lambda: PrivacyId("user"), "'bounds'; call PrivacyId(field, bounds, *, max_windows=None"),  # type: ignore[call-arg]
-    "bounds without names": (lambda: RecordBounds(4, 2), "call RecordBounds(max_records, *, max_keys=None"),  # type: ignore[misc]
-    "a domain without a step": (lambda: FloatDomain(0, 10), "'step'; call FloatDomain(low, high, step)"),  # type: ignore[call-arg]
-    "a misspelt argument": (lambda: NormBound(max_nrom=3), "call NormBound(max_norm, *, max_weight=1"),  # type: ignore[call-arg]
+    "an id without bounds": (lambda: PrivacyId("user"), "'bounds'. Call PrivacyId(field, bounds, *, max_windows=None"),  # type: ignore[call-arg]
+    "bounds without names": (lambda: RecordBounds(4, 2), ". Call RecordBounds(max_records, *, max_keys=None"),  # type: ignore[misc]
+    "a domain without a step": (lambda: FloatDomain(0, 10), "'step'. Call FloatDomain(low, high, step)"),  # type: ignore[call-arg]
+    "a misspelt argument": (lambda: NormBound(max_nrom=3), "? Call NormBound(max_norm, *, max_weight=1"),  # type: ignore[call-arg]
     "a misspelt bound": (lambda: NormBound(max_norms=3), "'max_norms' is not an argument; did you mean 'max_norm'?"),  # type: ignore[call-arg]
     "an old name": (lambda: NormBound(3, order=1), "'order' is not an argument; did you mean 'norm'?"),  # type: ignore[call-arg]
-    "an unknown argument": (lambda: PrivacySpec(rho=1, budget=2), "'budget' is not an argument; call PrivacySpec("),  # type: ignore[call-arg]
-    "a number as privacy": (lambda: declared_with(2), "got int; give one, as PrivacySpec(epsilon=1, delta=1e-6)"),  # type: ignore[arg-type]
-    "a number as text": (lambda: PrivacySpec(epsilon="0,5"), "got str; write it without quotes, as 1 or 0.5"),  # type: ignore[arg-type]
-    "a whole number as text": (lambda: NormBound(3, max_weight="5"), "got str; write it without quotes"),  # type: ignore[arg-type]
-    "a tuple as domain": (lambda: Quantiles((0, 100)), "got tuple; give one, as IntegerDomain(0, 100)"),  # type: ignore[arg-type]
+    "an unknown argument": (lambda: PrivacySpec(rho=1, budget=2), "'budget' is not an argument. Call PrivacySpec("),  # type: ignore[call-arg]
+    "a number as privacy": (lambda: declared_with(2), "got int. Use one such as PrivacySpec(epsilon=1, delta=1e-6)"),  # type: ignore[arg-type]
+    "a number as text": (lambda: PrivacySpec(epsilon="0,5"), "got str. Write it without quotes, such as 1 or 0.5"),  # type: ignore[arg-type]
+    "a whole number as text": (lambda: NormBound(3, max_weight="5"), "got str. Write it without quotes"),  # type: ignore[arg-type]
+    "a tuple as domain": (lambda: Quantiles((0, 100)), "got tuple. Use one such as IntegerDomain(0, 100)"),  # type: ignore[arg-type]
     "a tuple as domain of a mean": (
         lambda: PrivateStatistics((0, 100), PrivacySpec(rho=1), privacy_unit=Record(), item="n"),  # type: ignore[arg-type]
         "got tuple. Example: IntegerDomain(0, 100)",
@@ -175,12 +173,12 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: read_release({**COUNT, "kind": "quantiles", "domain": [0, 2000]}),
         "domain: expected a block, such as {type: integer, low: 0, high: 100}, got a list",
     ),
-    "a release as a dict": (lambda: RELEASED["Oslo"], "ask interval(item)"),
-    "a table of a release": (lambda: RELEASED.to_pandas(), "tables are made of answers"),
-    "a mean of a tree": (lambda: RANKS.mean(), "use PrivateStatistics (kind: statistics)"),
-    "quantiles of a sketch": (lambda: RELEASED.quantile(0.5), "use PrivateQuantiles (kind: quantiles)"),
-    "a quantile in words": (lambda: RANKS.quantile("median"), "must be numbers from 0 to 1, as 0.5 for the median"),
-    "a folder": (lambda: read_releases(str(pathlib.Path(__file__).parent)), "is a folder: give its files"),
+    "a release as a dict": (lambda: RELEASED["Oslo"], "Use interval(item)"),
+    "a table of a release": (lambda: RELEASED.to_pandas(), "Convert an answer, such as top_k"),
+    "a mean of a tree": (lambda: RANKS.mean(), "Use PrivateStatistics (kind: statistics)"),
+    "quantiles of a sketch": (lambda: RELEASED.quantile(0.5), "Use PrivateQuantiles (kind: quantiles)"),
+    "a quantile in words": (lambda: RANKS.quantile("median"), "must be numbers from 0 to 1, such as 0.5 for"),
+    "a folder": (lambda: read_releases(str(pathlib.Path(__file__).parent)), "is a folder. Pass its files"),
     "a kind in Python": (lambda: release_frame(TABLE, {**COUNT, "kind": "mean"}), "did you mean 'statistics'?"),
 }  # fmt: skip
 
@@ -199,7 +197,7 @@ TRANSFORMS = [each for each in CLASSES if not issubclass(each, tuple)]
 
 @pytest.mark.parametrize("kind", TRANSFORMS)
 def test_transforms_show_their_calls_too(kind: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match=rf"'itme' is not an argument.*; call {kind.__name__}\("):
+    with pytest.raises(ArgumentTypeError, match=rf"'itme' is not an argument.*[.?] Call {kind.__name__}\("):
         kind(itme=3)
 
 
@@ -210,7 +208,7 @@ def test_public_classes_show_their_calls_and_keep_their_own_errors() -> None:
         try:
             kind(*range(40))
         except (TypeError, ValueError) as error:
-            shown += f"; call {kind.__name__}(" in str(error)
+            shown += f" Call {kind.__name__}(" in str(error)
     assert shown > 40
     with pytest.raises(TypeError, match="bounds must be NormBound"):
         PrivacyId("user", 3)  # type: ignore[arg-type]
@@ -464,7 +462,7 @@ def test_equal_settings_that_pay_twice_for_one_table_are_told_once() -> None:
         release_frame(TABLE, settings)
     (found,) = warned(caught)
     assert (found.category, found.filename) == (PrivacyWarning, __file__)
-    assert "equal settings are used" in str(found.message)
+    assert "Equal settings are used" in str(found.message)
 
 
 @pytest.mark.pipeline
@@ -544,7 +542,7 @@ def test_equal_settings_of_two_transforms_of_rows_are_told_once() -> None:
         rows | "Second" >> PrivateFrequenciesOfRows(**settings, ask={"items": ["a"]})
         rows | "Third" >> PrivateFrequenciesOfRows(**settings)
     (found,) = warned(caught)
-    assert "equal settings are used" in str(found.message)
+    assert "Equal settings are used" in str(found.message)
 
 
 # Start
@@ -564,7 +562,7 @@ def test_the_package_has_no_name_of_its_own_in_it() -> None:
 
 @pytest.mark.parametrize("name", [name for name in beam_dpsketch.__all__ if isfunction(getattr(beam_dpsketch, name))])
 def test_a_wrong_argument_of_a_function_shows_the_right_call(name: str) -> None:
-    with pytest.raises(ArgumentTypeError, match=rf"'settngs' is not an argument.*; call {name}\("):
+    with pytest.raises(ArgumentTypeError, match=rf"'settngs' is not an argument.*[.?] Call {name}\("):
         getattr(beam_dpsketch, name)(settngs=1)
 
 

@@ -65,7 +65,7 @@ class ReleasedListedItems(ReleasedSketch):
         reading = DecodedList(counters, deviation, self._margin, signed=signed)
         summary = (
             f"Decoded {len(counters):,} listed items, each from one counter.\nNoise floor: intervals reach "
-            f"+-{shown(self._margin(0.95))} (95 %); nothing collides.\nWhat is not listed was not counted."
+            f"+-{shown(self._margin(0.95))} (95 %); there are no collisions.\nUnlisted items were not counted."
         )
         return Decoded(items, reading, summary=summary, basis=self._basis(0.95))
 
@@ -107,7 +107,7 @@ class ReleasedListedItems(ReleasedSketch):
         if missing := np.count_nonzero(places < 0):
             raise ArgumentError(
                 "items",
-                f"must be listed, and {missing} of {len(places)} are not{self._meant(items, places)}: $listed",
+                f"must be listed, but {missing} of {len(places)} are not{self._meant(items, places) or '.'} $listed",
                 "E708",
             )
         return places
@@ -261,14 +261,14 @@ class ReleasedCounts(ReleasedSketch):
 
     def _check_same_kind(self, other: Released, done: str = "combined") -> None:
         if type(other) is not type(self) or self.spec.domain != other.spec.domain:
-            raise IncompatibleSketchError(f"only releases of one kind and domain can be {done}")
+            raise IncompatibleSketchError(f"Only releases with the same kind and domain can be {done}")
 
     @property
     def _table(self) -> ReleasedTable:
         raise ArgumentError(
             "",
-            "grouped counts do not answer about all items together, because those that are not released are "
-            "unknown: make the release with $frequencies",
+            "Thresholded counts cannot answer about all items together, because unreleased items have unknown counts. "
+            "Use $frequencies",
             "E713",
         )
 

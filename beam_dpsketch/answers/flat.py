@@ -134,7 +134,7 @@ class ReleasedFrequencies(ReleasedSketch):
     def _search(self, confidence: float) -> Frequencies:
         raise ArgumentError(
             "candidates",
-            "must be given, because this release stores no items. A release with $top_k finds items that are not known",
+            "is required, because this release does not store items. To find unknown items, use $top_k",
             "E714",
         )
 
@@ -144,10 +144,10 @@ def _warn_of_spellings(items: Any) -> None:
     listed = items if isinstance(items, list) else []
     one_of_each = {type(item): item for item in listed}
     names = {type(decode(encode(item))).__name__ for item in one_of_each.values()} if len(one_of_each) > 1 else ()
-    words = 'items are of several types, {}; 1 and "1" are two items, so each must be of the type that was counted'
+    words = 'Items have several types: {}. 1 and "1" are different items. Use the type that was counted'
     found = [words.format(", ".join(sorted(names)))] if len(names) > 1 else []
     if any(isinstance(item, str) and item != item.strip() for item in listed):
-        found.append('some items begin or end with a blank; "a" and "a " are two items')
+        found.append('Some items begin or end with a blank. "a" and "a " are different items')
     for words in found:
         warnings.warn(words, InputWarning, stacklevel=5)
 
@@ -226,7 +226,7 @@ def tail_margin(noise: Noise, parameter: Fraction, probability: float) -> float:
 
 
 _SHRUNK = (
-    "\n`shrunk` is closer on average over all items, and farther off for the largest ones: of these take `estimate`."
+    "\n`shrunk` is closer on average over all items, but farther off for the largest items: use `estimate` for them."
 )
 
 
@@ -248,7 +248,7 @@ class Dictionary:
         self._keys_of = keys_of
         self.keys, first = np.unique(keys_of(plain), return_index=True)
         if not len(self.keys):
-            raise ArgumentError("dictionary", "must not be empty: list the items to decode", "E707")
+            raise ArgumentError("dictionary", "must not be empty. List the items to decode", "E707")
         listed = as_list(plain)
         self.items = tuple(listed[place] for place in np.sort(first))
 
@@ -258,8 +258,8 @@ class Dictionary:
         if missing := np.count_nonzero(self.keys[places] != asked):
             raise ArgumentError(
                 "items",
-                f"must be in the dictionary, and {missing} of {len(asked)} are not: decode a dictionary that has "
-                "them, or ask the release itself",
+                f"must be in the dictionary, but {missing} of {len(asked)} are not. Decode a dictionary that contains "
+                "them, or query the release itself",
                 "E708",
             )
         return places

@@ -64,12 +64,12 @@ class TimelineRow:
 
     def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
         if not isinstance(privacy.over_time, RowNote):
-            raise ValueError("this is a sketch and no row over time: read it with Released")
+            raise ValueError("this is a sketch, not a timeline row. Read it with Released")
         if counters.size != spec.cells or counters.dtype != np.int64:
-            raise ValueError(f"counters must be {spec.cells} of type int64")
+            raise ValueError(f"counters must have {spec.cells} values of type int64")
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
         if len(privacy.sigma_squared_per_level) != len(raw_type(spec).tables(spec)):
-            raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
+            raise ValueError("sigma_squared_per_level must have a value for each level")
         self.spec, self.privacy = spec, privacy
         self._note, self._counters, self._scale_bits = privacy.over_time, counters.copy(), scale_bits
         self._counters.flags.writeable = False
@@ -125,7 +125,7 @@ class TimelineRow:
         try:
             return cls(spec, counters, privacy, scale_bits)
         except ValueError as error:
-            raise FormatError(f"not a row over time: {said_by(error)}") from None
+            raise FormatError(f"not a timeline row: {said_by(error)}") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TimelineRow.from_bytes, (self.to_bytes(),)
@@ -320,7 +320,7 @@ class SketchTimeline:
         """
         first, second = _ends(later=later), _ends(earlier=earlier)
         if first == second:
-            raise ArgumentError("", "later and earlier must be different windows, got the same ones twice", "E710")
+            raise ArgumentError("", "later and earlier must be different windows, got the same windows twice", "E710")
         sides = self._coefficients(*first), self._coefficients(*second)
         after, before = (self._answer(each) for each in sides)
         state = after.clipping().state.weaker(before.clipping().state)
@@ -358,10 +358,10 @@ class SketchTimeline:
         self._check_range(first, last)
         available = self.available
         if last >= available:
-            known = f"windows 0 to {available - 1} are available" if available else "no window is available"
+            known = f"Windows 0 to {available - 1} are available" if available else "No window is available"
             after = f"row {self._closed} is missing"
             raise ArgumentError(
-                "", f"windows {first} to {last} are not all released yet: {known}; {self.gap or after}", "E710"
+                "", f"Windows {first} to {last} are not all released yet. {known}; {self.gap or after}", "E710"
             )
         coefficients = np.zeros(available)
         coefficients[first : last + 1] = 1.0
@@ -377,16 +377,17 @@ class SketchTimeline:
         _validate.instance(TimelineRow, row=row)
         number, mechanism, horizon = row.number, row.mechanism, self._horizon
         if mechanism.windows != horizon.windows:
-            raise ArgumentError("", f"row {number} was not released for a horizon of {horizon.windows} windows", "E711")
+            words = f"Row {number} does not belong to a horizon with {horizon.windows} windows. Pass its own horizon"
+            raise ArgumentError("", words, "E711")
         if number in self._rows:
-            raise ArgumentError("", f"row {number} was given twice: the rows are of more than one release", "E711")
+            raise ArgumentError("", f"Row {number} is given twice. Pass each row from the same run once", "E711")
         first = next(iter(self._rows.values()), row)
         name = timeline(row.privacy.release_ids[0])
         if timeline(first.privacy.release_ids[0]) != name:
             raise ArgumentError(
                 "",
-                f"row {number} is of another run or key than row {first.number}: a timeline is made of the rows "
-                "of one run of one transform, and of one key, which SketchTimeline.by_key keeps apart",
+                f"Rows {first.number} and {number} are from different runs or keys. Pass the rows for a single key "
+                "from a single run. SketchTimeline.by_key separates keys",
                 "E711",
             )
         differing = [
@@ -394,14 +395,12 @@ class SketchTimeline:
         ]
         if differing:
             raise IncompatibleSketchError(
-                f"rows of one run have one kind, spec, mechanism and promise: rows {first.number} and {number} differ "
-                f"in {', '.join(differing)}"
+                f"Rows {first.number} and {number} differ in {', '.join(differing)}. All rows from a run must have the "
+                "same kind, spec, mechanism and promise"
             )
         part = part_of_run(name, part_name(("row", number), *horizon.edges(row.window)))
         if [*map(run_and_part, row.privacy.release_ids)] != [part]:
-            raise ArgumentError(
-                "", f"row {number} was released for another window: give the horizon that it was made with", "E711"
-            )
+            raise ArgumentError("", f"Row {number} was released for another window. Pass its own horizon", "E711")
 
     @property
     def gap(self) -> str:
@@ -435,5 +434,5 @@ def _ends(**argument: Any) -> tuple[int, int]:
     ((name, windows),) = argument.items()
     ends = windows if isinstance(windows, tuple) else (windows, windows)
     if len(ends) != 2:
-        raise ArgumentError(name, "must be the number of a window, or a pair of the first and the last one", "E710")
+        raise ArgumentError(name, "must be a window number, or a pair: the first and the last window", "E710")
     return ends

@@ -173,8 +173,8 @@ class PrivacyStatement(Stated):
         """
         if self.shares_noise_with(other):
             raise IncompatibleSketchError(
-                "what shares noise cannot be combined: a release with itself, or two answers of one timeline; ask the "
-                "timeline for all windows at once, with between(first, last)"
+                "Releases with common noise cannot be combined, such as a release with itself or two answers from the "
+                "same timeline. For several windows in a timeline, use between(first, last)"
             )
         has_its_terms = all(getattr(self, name) == getattr(other, name) for name in ("loss", "bounds", "window_count"))
         is_one_run = has_its_terms and are_parts_of_one_run(self.release_ids + other.release_ids)
@@ -196,11 +196,11 @@ class PrivacyStatement(Stated):
         for name in ("relation", "privacy_unit"):
             if getattr(self, name) is not getattr(other, name):
                 raise IncompatibleSketchError(
-                    f"releases with different {name} cannot be combined: {getattr(self, name).value!r} and "
+                    f"Releases with different {name} cannot be combined: {getattr(self, name).value!r} and "
                     f"{getattr(other, name).value!r}"
                 )
         if self.period_micros != other.period_micros:
-            raise IncompatibleSketchError("releases with periods of different lengths cannot be combined")
+            raise IncompatibleSketchError("Releases with different period lengths cannot be combined")
         levels = zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True)
         return dataclasses.replace(
             self,

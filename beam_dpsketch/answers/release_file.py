@@ -66,7 +66,7 @@ def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: b
     """
     path = os.fspath(file_pattern)
     if os.path.isdir(path):
-        raise ArgumentError("file_pattern", f"is a folder: give its files, as folder/*{SUFFIX}", "E712")
+        raise ArgumentError("file_pattern", f"is a folder. Pass its files: folder/*{SUFFIX}", "E712")
     return read_files([path] if os.path.exists(path) else glob.glob(path), path, kind, keyed)
 
 
@@ -82,7 +82,7 @@ def read_files(
         value = element[1] if isinstance(element, tuple) else element
         if kind and (not isinstance(value, kind) or keyed != isinstance(element, tuple)):
             found = type(value).__name__ if value is element else f"(key, {type(value).__name__}) pairs"
-            raise ArgumentTypeError("", f"kind and keyed must say what the files hold, which is {found}", "E712")
+            raise ArgumentTypeError("", f"kind and keyed must match the contents of the files, got {found}", "E712")
     return elements
 
 
@@ -104,7 +104,7 @@ def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> I
             else:
                 yield from map(from_record, read_records(file, start))
     except FormatError as error:
-        raise FormatError(f"{path} is not a file of releases, or a damaged one: {said_by(error)}") from None
+        raise FormatError(f"{path} is damaged or not a release file: {said_by(error)}") from None
 
 
 def read_records(file: BinaryIO, start: bytes = b"") -> Iterator[bytes]:
@@ -135,7 +135,7 @@ def read_records(file: BinaryIO, start: bytes = b"") -> Iterator[bytes]:
         raise FormatError("the magic number or the format version is unknown")
     yield from iter(take_record, b"")
     if file.read(1):
-        raise FormatError("bytes follow its end")
+        raise FormatError("bytes follow the end")
 
 
 _SORTED_BY, _IN_MEMORY = 1 << 10, 1 << 26  # bytes
@@ -208,7 +208,7 @@ def to_record(element: Stored | Unreleased) -> bytes:
 def from_record(data: bytes) -> Stored | Unreleased:
     """Decode the bytes from `to_record`. Raise `FormatError` for other bytes."""
     if not data or data[0] >= len(RECORD_KINDS):
-        raise FormatError("a record is of an unknown kind")
+        raise FormatError("a record has an unknown kind")
     kind, rest = RECORD_KINDS[data[0]], data[1:]
     if kind == "spent":
         return Unreleased(PrivacyStatement.from_stated(unpack_statement(rest)))

@@ -33,10 +33,10 @@ RELEASED_KINDS: dict[str, type[Released]] = {}
 """Release classes by the name of their kind; each class registers itself."""
 
 _HINTS = {
-    "mean total count variance std": "use PrivateStatistics (kind: statistics) for it",
-    "quantile quantile_interval histogram cdf_interval": "use PrivateQuantiles (kind: quantiles) for it",
-    "top_k interval estimate": "use PrivateFrequencies or PrivateTopK (kind: frequencies, top_k) for it",
-    "to_pandas to_arrow to_rows": "tables are made of answers, as of top_k(10, candidates) or interval(items)",
+    "mean total count variance std": "Use PrivateStatistics (kind: statistics)",
+    "quantile quantile_interval histogram cdf_interval": "Use PrivateQuantiles (kind: quantiles)",
+    "top_k interval estimate": "Use PrivateFrequencies or PrivateTopK (kind: frequencies, top_k)",
+    "to_pandas to_arrow to_rows": "Convert an answer, such as top_k(10, candidates) or interval(items)",
 }
 DRAWERS: dict[str, Callable[..., Any]] = {}
 """Functions that draw a "release" and a "timeline"; `plots`, a higher layer, registers them."""
@@ -63,25 +63,29 @@ class Released(SummaryAnswers):
     def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
         _validate.instance(self.raw_type.spec_type, spec=spec)
         if raw_type(spec) is not self.raw_type:
-            raise ArgumentError("spec", f'must be of kind="{self.name}", got kind="{spec.kind}"', "E503")
+            raise ArgumentError("spec", f'must have kind="{self.name}", got kind="{spec.kind}"', "E503")
         if counters.size != spec.cells or counters.dtype != np.int64:
-            raise ValueError(f"counters must be {spec.cells} of type int64")
+            raise ValueError(f"counters must have {spec.cells} values of type int64")
         if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
-            raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
+            raise ValueError("sigma_squared_per_level must have a value for each level")
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
         if privacy.over_time is not None and privacy.over_time.is_row:
-            raise ValueError("a row over time is no sketch: read it with TimelineRow, and ask a SketchTimeline")
+            raise ValueError(
+                "this is a timeline row, not a sketch. Read it with TimelineRow, and query a SketchTimeline"
+            )
         self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
         self._counters.flags.writeable = False
 
     if not TYPE_CHECKING:  # type checkers read the classes
 
         def __getattr__(self, name: str) -> Any:
-            hint = next((f": {words}" for names, words in _HINTS.items() if name in names.split()), "")
+            hint = next((f". {words}" for names, words in _HINTS.items() if name in names.split()), "")
             raise AttributeError(f"{type(self).__name__} has no {name!r}{hint}")
 
     def __getitem__(self, name: Any) -> Any:
-        words = "a release is no table of items: ask interval(item); of several keys or windows, choose one first"
+        words = (
+            "A release cannot be indexed. Use interval(item). If there are several keys or windows, select one first"
+        )
         raise ArgumentTypeError("", words, "E701")
 
     @property
@@ -176,7 +180,7 @@ class Released(SummaryAnswers):
             differing = [name for name in names if getattr(self._spec, name) != getattr(other._spec, name)]
         if differing:
             raise IncompatibleSketchError(
-                f"only releases of one kind and spec can be {done}; these differ in {', '.join(differing)}"
+                f"Only releases with the same kind and spec can be {done}. These differ in {', '.join(differing)}"
             )
 
     def to_bytes(self) -> bytes:
@@ -192,7 +196,7 @@ class Released(SummaryAnswers):
         spec, counters, privacy, scale_bits = unpack(data)
         kind = RELEASED_KINDS[spec.kind]
         if not issubclass(kind, cls):
-            raise FormatError(f"not a {cls.__name__} but a {kind.__name__}; Released.from_bytes reads every kind")
+            raise FormatError(f"expected {cls.__name__}, got {kind.__name__}. Released.from_bytes reads every kind")
         try:
             return kind(spec, counters, privacy, scale_bits)
         except ValueError as error:

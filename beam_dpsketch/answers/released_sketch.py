@@ -102,7 +102,7 @@ class ReleasedSketch(Released, ItemAnswers):
         self._check_same_kind(other, "compared")
         if self.privacy.shares_noise_with(other.privacy):
             raise IncompatibleSketchError(
-                "both sides have noise in common: compare releases that share none, and windows of one timeline by its "
+                "Releases with common noise cannot be compared. For windows in the same timeline, use its methods "
                 "minus, distance and movers"
             )
 

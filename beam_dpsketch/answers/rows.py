@@ -90,7 +90,7 @@ class Rows(Sequence[Row]):
             return pa.table(self._table())
         except (pa.ArrowException, OverflowError):
             raise ArgumentTypeError(
-                "", "these items have no common Arrow type: use to_rows() or to_pandas()", "E715"
+                "", "These items have no common Arrow type. Use to_rows() or to_pandas()", "E715"
             ) from None
 
     def to_pandas(self) -> pd.DataFrame:
@@ -98,7 +98,9 @@ class Rows(Sequence[Row]):
         try:
             import pandas as pd
         except ImportError:
-            raise ImportError("to_pandas() needs pandas, which is not installed: use to_rows() or to_arrow()") from None
+            raise ImportError(
+                "to_pandas() requires pandas, which is not installed. Use to_rows() or to_arrow()"
+            ) from None
         return pd.DataFrame(self._table())
 
     def take(self: Self, places: Iterable[int]) -> Self:

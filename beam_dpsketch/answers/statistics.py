@@ -204,7 +204,7 @@ class ReleasedStatistics(Released):
 
     def _spread(self, confidence: float, of: Any) -> Statistic:
         if not self._spec.variance:
-            raise ArgumentError("variance", "was not asked for in this release: give $statistics $variance", "E722")
+            raise ArgumentError("variance", "is not in this release. Use $statistics with $variance", "E722")
         deviations, known = self._deviations(confidence), None
         if not self._is_full:
             known = variance_of(self._sums, self._parameter, deviations, self._spec.floored)

@@ -116,8 +116,8 @@ class SummaryAnswers(ABC):
         if note is None:
             raise ArgumentError(
                 "",
-                f"this release does not count {name}: it was made without $summary_counts for it ({name}), or of a "
-                "raw sketch. A combination counts what all its parts do; of several metrics, ask the whole release",
+                f"This release does not count {name}. Set {name} in $summary_counts, and use a transform. A "
+                "combination has a count only if all its parts have it. For several metrics, query the whole release",
                 "E716",
             )
         return note

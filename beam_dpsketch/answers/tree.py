@@ -49,7 +49,7 @@ def positions_of(domain: Domain, **argument: Any) -> tuple[np.ndarray, bool]:
     many, single = as_many(values)
     positions, usable = domain.index(many)
     if not usable.all():
-        raise ArgumentTypeError(name, f"must be of the domain of the release, {domain.takes}, and not null", "E717")
+        raise ArgumentTypeError(name, f"must be in the domain of the release ({domain.takes}) and not null", "E717")
     return positions, single
 
 
@@ -60,7 +60,7 @@ def ends_of(domain: Domain, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray
     lows, highs = np.broadcast_arrays(lows, highs)
     if (swapped := lows > highs).any():
         ends = domain.values(np.array([lows[swapped][0], highs[swapped][0]]))
-        raise ArgumentError("high", f"must be at least low, got {ends[0]} and {ends[1]}: swap them", "E501")
+        raise ArgumentError("high", f"must be at least low, got {ends[0]} and {ends[1]}. Swap them", "E501")
     return lows, highs, is_one_low and is_one_high
 
 
@@ -70,7 +70,7 @@ def shares_of(q: Any) -> tuple[np.ndarray, bool]:
     try:
         wanted = np.asarray(many, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ArgumentTypeError("q", "must be numbers from 0 to 1, as 0.5 for the median", "E004") from None
+        raise ArgumentTypeError("q", "must be numbers from 0 to 1, such as 0.5 for the median", "E004") from None
     if not ((wanted >= 0) & (wanted <= 1)).all():
         raise ArgumentError("q", "must be between 0 and 1. For the 95th percentile, pass 0.95", "E003")
     return wanted, single
@@ -128,8 +128,8 @@ class ReleasedRanks(ReleasedSketch):
         if abs(total - own) > reach and not force:
             raise ArgumentError(
                 "total",
-                f"must be the weight that the bounds kept, which is {shown(own)} (+-{shown(reach)}) with 99.9999 %: "
-                "leave it out, or give force=True",
+                f"must be the total weight after clipping: {shown(own)} (±{shown(reach)}) with 99.9999 % confidence. "
+                "Omit it, or pass force=True",
                 "E721",
             )
         known = type(self)(self._spec, self._counters, self._privacy, self._scale_bits)
@@ -244,7 +244,9 @@ class ReleasedRanks(ReleasedSketch):
         if [*map(is_inside, as_list(listed)[-2:])] == [True, False]:
             falls[-1] = ends[-1] < starts[-1]
         if not len(ends) or falls.any():
-            raise ArgumentError("edges", "must be at least two different values of the domain, ascending", "E717")
+            raise ArgumentError(
+                "edges", "must be at least two different values in the domain, in ascending order", "E717"
+            )
         ends[:-1] -= np.uint64(1)
         bounds = self._ranks.range_bounds(starts, ends, confidence)
         return self._intervals(bounds, confidence, len(ends))

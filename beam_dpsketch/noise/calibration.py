@@ -118,7 +118,7 @@ def check_paid(found: Sequence[NoisyTable], terms: ReleaseTerms, choice: KeyChoi
     chosen = (terms.norm_share or Fraction(0)) + (Fraction(0) if choice is None else choice.note.share)
     left = (1 - chosen) * terms.privacy.spending.whole
     if sum(table.share for table in found) > 1 - chosen or sum(table.cost for table in found) > left:
-        raise ValueError("the tables of a release cost more than it may spend")
+        raise ValueError("the tables cost more than the privacy loss of the release")
 
 
 def _note(counter: SummaryCount, table: NoisyTable, scale_bits: int) -> SummaryNote:
@@ -153,8 +153,8 @@ def _check_rows_bounded(spec: Any) -> None:
     if any(part.spec.has_factor for part in raw_type(spec).parts(spec)):
         raise ArgumentError(
             "domain",
-            "has a square-root factor, and an L2 norm does not bound the rows of a factor. Use $tree, or an L1 "
-            "norm: $norm_l1 or $auto_l1",
+            "has a square-root factorization, which an L2 norm does not support. Use an L1 norm ($norm_l1 or $auto_l1) "
+            "or $tree",
             "E229",
         )
 
@@ -168,28 +168,28 @@ def why_not_laplace(spec: Any, terms: ReleaseTerms) -> ArgumentError | None:
     """Build the error if a release cannot have Laplace noise, or return `None`."""
     needs = fix = ""
     if not spec.takes_laplace:
-        needs = "ranks and searches read many counters at once"
-        fix = "; or take a histogram of a small domain, $histogram"
+        needs = "ranks and searches combine many counters"
+        fix = ". For a small domain, a histogram does not need a delta: $histogram"
     elif isinstance(terms, RowTerms):
-        needs = "rows over time depend on each other"
+        needs = "timeline rows depend on each other"
     elif terms.selection is not None and not terms.counts_items:
-        needs = "the data choose the keys"
+        needs = "the data select the keys"
     if needs:
         return ArgumentError(
             "delta",
-            f"must be given next to epsilon, and noise must not be laplace, because {needs}. There is Gaussian noise "
-            f"alone for that, which needs a delta: less than 1 / the number of people, as 1e-6{fix}",
+            f"is required with epsilon, and noise must not be laplace, because {needs}. This release uses Gaussian "
+            f"noise. Set delta well below 1 / (number of people), such as 1e-6{fix}",
             "E102",
         )
     if terms.bounds.total_weight is None:
         alone = "$norm_l1, $auto_l1 or $RecordBounds"
         if terms.privacy.promises_delta:
-            words = f"must not be laplace for an L2 norm: leave it out, or use {alone}"
+            words = f"must not be laplace for an L2 norm. Omit it, or use {alone}"
             return ArgumentError("noise", words, "E124")
         return ArgumentError(
             "delta",
-            "is missing. An L2 norm uses Gaussian noise, which needs a delta well below 1 / the number of "
-            f"people, such as 1e-6. For epsilon alone, use {alone}",
+            "is missing. An L2 norm uses Gaussian noise, which needs a delta well below 1 / (number of people), such "
+            f"as 1e-6. For epsilon alone, use {alone}",
             "E124",
         )
     return None

@@ -192,8 +192,7 @@ def _with_method(terms: ReleaseTerms, rule: SelectionRule) -> ReleaseTerms:
     if noise is Noise.LAPLACE and (privacy.pure is None or rule.max_keys > 1):
         raise ArgumentError(
             "keys.method",
-            'must not be "geometric" where a unit votes for several keys, or no epsilon is given: it spends an epsilon '
-            "on one key",
+            'must not be "geometric" with max_keys above 1 or without epsilon: it spends an epsilon on a single key',
             "E128",
         )
     decided = privacy.with_noise(noise).losing(rule.delta)
@@ -212,7 +211,11 @@ def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fracti
     share = max(free, left * USUAL_VOTE_SHARE) if rule.share is None else rule.share
     remaining = selection.sketch_share(rule, share, left, cost, relation)
     if remaining <= 0:
-        raise ArgumentError("keys.share", "must leave a part of rho for the sketch, after the summary counts", "E311")
+        raise ArgumentError(
+            "keys.share",
+            "must leave a budget share for the sketch, next to the summary counts. Use a smaller one",
+            "E311",
+        )
     return share, remaining
 
 
@@ -240,9 +243,9 @@ def _calibrated(
     if rule.has_two_rounds:
         smallest, largest = sigma_squared / FIRST_PART, MOST_NOISE * sigma_squared
     if smallest < MIN_PARAMETER:
-        raise ArgumentError("", "rho, or keys.share, must be smaller: votes need noise of sigma 0.5 or more", "E312")
+        raise ArgumentError("", "Votes need noise with sigma of at least 0.5. Use a smaller rho or keys.share", "E312")
     if largest > MAX_SIGMA_SQUARED:
-        raise ArgumentError("", "rho, or keys.share, must be larger: the sigma of votes would exceed 2**50", "E312")
+        raise ArgumentError("", "The sigma of votes would exceed 2**50. Use a larger rho or keys.share", "E312")
     table, rounds, grid, shift = None, None, rule.grid, (rule.min_units - 1) * rule.grid
     parameters: tuple[tuple[int, Fraction], ...] = ()
     if rule.has_two_rounds:
@@ -252,10 +255,12 @@ def _calibrated(
         half, most = (rounds.needed(float(each)) for each in (Fraction(1, 2), _MOST))
     elif rule.method == "geometric":
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            words = 'the method "geometric" of $KeySelection needs the relation ADD_OR_REMOVE_ONE'
+            words = 'The method "geometric" of $KeySelection requires the relation ADD_OR_REMOVE_ONE'
             raise ArgumentError("", words, "E313")
         if epsilon is None:
-            raise ArgumentError("keys.method", 'must not be "geometric" but in SelectKeys, with an epsilon', "E128")
+            raise ArgumentError(
+                "keys.method", 'must not be "geometric" here. Only SelectKeys with epsilon supports it', "E128"
+            )
         table = geometric_table(rule.grid, epsilon / window_count, rule.delta / window_count)
         threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
     else:

@@ -105,17 +105,17 @@ def checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch:
     _validate.instance(RawSketch, raw=raw)
     if raw.is_weighted and not terms.bounds.says_max_weight:
         raise ArgumentError(
-            "bounds", "must say max_weight for a sketch with weights, as in $records_of_weights", "E203"
+            "bounds", "must set max_weight for a sketch with weights, for example $records_of_weights", "E203"
         )
     if raw.scale_bits != terms.scale_bits:
         raise ArgumentError(
             "raw",
-            "must hold weights as its bounds make them: a $NormBound scales them, which only transforms do, "
-            "and $RecordBounds leave them whole",
+            "must have weights that match the bounds. $NormBound scales them, which only transforms do; $RecordBounds "
+            "does not scale them",
             "E617",
         )
     if type(raw) is not type(first) or raw.spec != first.spec:
-        raise ValueError("parts must be of one kind and spec")
+        raise ValueError("parts must have the same kind and spec")
     return raw
 
 
@@ -141,11 +141,11 @@ def release_parts(
     """
     terms = calibration.terms
     if calibration.lost_is_of_run and lost is None:
-        raise ValueError("lost must be the histogram of the run, whose noise is drawn once for all of its releases")
+        raise ValueError("lost must be the clipping histogram of the run, whose noise is drawn once for all releases")
     lost = calibration.empty_lost if lost is None else lost
     exact = parts if isinstance(parts, PartColumns) else PartColumns.of(parts, terms)
     if terms.norm is not None:
-        raise ArgumentError("bounds", "must be a $NormBound: only a transform chooses the norm of $AutoNorm", "E218")
+        raise ArgumentError("bounds", "must be $NormBound. Only transforms support $AutoNorm", "E218")
     for _ in exact.names[:2]:  # raises for the second component
         terms.privacy.paying_for(object())
     note = None
@@ -197,7 +197,7 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
       randomness: the secret for the noise. `None` uses system entropy.
     """
     if not calibration.lost_is_of_run:
-        raise ValueError("calibration must tell what a run lost")
+        raise ValueError("calibration must include a clipping histogram per run")
     random_bytes: RandomBytes = os.urandom
     if randomness is not None:
         settings = settings_of(calibration.lost, calibration.spec, calibration.terms.for_noise())
@@ -222,7 +222,7 @@ def _draw_columns(exact: np.ndarray, found: Sequence[NoisyTable], random_bytes: 
     """Add noise to side values, int64, shape (parts, numbers), drawing the columns of each table together."""
     ends = [*itertools.accumulate((table.size or 0 for table in found), initial=0)]
     if exact.shape[1] != ends[-1]:
-        raise ValueError("side must have a column for each number of the tables")
+        raise ValueError("side must have a column for each number in the tables")
     if not found:
         return exact.copy()
     columns = [np.ascontiguousarray(each) for each in np.split(exact, ends[1:-1], axis=1)]

@@ -65,7 +65,7 @@ def choose_norm(
     """
     table = choice_table(terms)
     if histogram.dtype != np.int64 or histogram.shape != (table.size,):
-        raise ValueError("histogram must be int64, with one count for each bin that max_weight needs")
+        raise ValueError("histogram must be int64, with a count for each bin that max_weight requires")
     random_bytes: RandomBytes = os.urandom
     if randomness is not None:
         settings = settings_of([table], spec, terms)
@@ -83,14 +83,14 @@ def choice_table(terms: ReleaseTerms) -> NoisyTable:
     if terms.window_count != 1:
         raise ArgumentError(
             "window_count",
-            f"must be 1 where a norm is chosen, so that a unit is in one bin; got {terms.window_count}",
+            f"must be 1 if the data choose the norm, got {terms.window_count}. A privacy unit must be in a single bin",
             "E219",
         )
     if terms.output_cells is None:
         raise ArgumentError(
             "bounds",
-            "must be a $NormBound where the number of keys and windows is not public, got $AutoNorm: list "
-            "the keys with $PublicKeys, declare $windows_TimeRange, or give $norm_of_b",
+            "must be $NormBound if the number of keys and windows is not public, got $AutoNorm. List the keys with "
+            "$PublicKeys, declare $windows_TimeRange, or use $norm_of_b",
             "E221",
         )
     return lengths(auto, privacy.spending, privacy.relation)

@@ -92,7 +92,7 @@ class PrivacySpec:
         if summary_counts is not None:
             _validate.instance(SummaryCounts, summary_counts=summary_counts)
         if (rho is None) == (epsilon is None):
-            raise ArgumentError("", "exactly one of rho and epsilon must be given: $loss", "E101")
+            raise ArgumentError("", "Set either epsilon or rho, for example $epsilon_and_delta", "E101")
         kind = _read_noise(noise, epsilon, delta)
         pure = None if epsilon is None else _validate.exact(epsilon=epsilon)
         if pure is not None and delta is not None:
@@ -130,7 +130,9 @@ class PrivacySpec:
         if noise is self.noise:
             return self
         if self.noise is not None:  # rho was derived for the given noise
-            words = f'must be left out, or "{noise.name.lower()}": as it is set, this release takes no other noise'
+            words = (
+                f'must be "{noise.name.lower()}" or omitted. With these settings, this release supports no other noise'
+            )
             raise ArgumentError("noise", words, "E129")
         rho = Loss.of_pure(self.pure).rho if noise is Noise.LAPLACE and self.pure else self.rho
         return self._changed(self._with(noise=noise, rho=rho))
@@ -150,8 +152,8 @@ class PrivacySpec:
         if delta and not self.promises_delta:
             raise ArgumentError(
                 "delta",
-                "must be given next to epsilon where $KeySelection, $Thresholding or text decide what is released: "
-                "that always costs a delta, as in $epsilon_and_delta",
+                "is required with epsilon, because the selection of keys or items from the data spends a delta. Set it "
+                "well below 1 / (number of people): $epsilon_and_delta",
                 "E102",
             )
         if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.reported_delta)):
@@ -230,7 +232,9 @@ class PrivacySpec:
     def paid_by(self, payer: Payer) -> PrivacySpec:
         """Build an equal spec whose releases are each paid for by this account."""
         if self._purpose is not None:
-            raise ArgumentError("spec", "must be of no budget and no other account: give $epsilon_and_delta", "E143")
+            raise ArgumentError(
+                "spec", "must not belong to a budget or another account. Use a new one: $epsilon_and_delta", "E143"
+            )
         return self._with()._for(payer)
 
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
@@ -286,10 +290,12 @@ def _read_noise(noise: Any, epsilon: Fraction | float | None, delta: float | Non
         _validate.one_of(tuple(NOISES), noise=noise)
     if epsilon is None:
         if noise == "laplace":
-            raise ArgumentError(
-                "noise", 'must be "gaussian" with rho, which is closer there: give epsilon for Laplace noise', "E125"
-            )
+            raise ArgumentError("noise", 'must be "gaussian" with rho. For Laplace noise, set epsilon instead', "E125")
         return Noise.GAUSSIAN
     if delta is None and noise == "gaussian":
-        raise ArgumentError("delta", "must be given with epsilon for Gaussian noise, as in $epsilon_and_delta", "E102")
+        raise ArgumentError(
+            "delta",
+            "is required for Gaussian noise with epsilon. Set it well below 1 / (number of people): $epsilon_and_delta",
+            "E102",
+        )
     return Noise.LAPLACE if delta is None else NOISES.get(noise)

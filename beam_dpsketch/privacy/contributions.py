@@ -186,7 +186,7 @@ class Bounds(ContributionLimit):
         """Build the tightest bounds that allow every contribution allowed by either operand."""
         if type(other) is not type(self):
             raise IncompatibleSketchError(
-                "releases under RecordBounds and under a NormBound cannot be combined: make both under one of them"
+                "Releases with RecordBounds and with NormBound cannot be combined. Use the same type of bounds for both"
             )
         limits = {name: (mine, getattr(other, name)) for name, mine in self.as_dict().items()}
         return type(self)(**{name: self._wider(*both) for name, both in limits.items()})
@@ -224,7 +224,9 @@ class RecordBounds(Bounds):
         self._check_fields()
         if self.max_weight_per_key * self.kept_keys > MAX_CONTRIBUTION:
             raise ArgumentError(
-                "", f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}", "E204"
+                "",
+                f"The bounds allow a privacy unit to contribute more than {MAX_CONTRIBUTION}. Use smaller bounds",
+                "E204",
             )
 
     @property
@@ -308,14 +310,14 @@ def check_unit(privacy_unit: PrivacyUnit, bounds: ContributionLimit, period_micr
     """Check that bounds and period fit the privacy unit."""
     if privacy_unit.is_one_record and bounds.has_norm:
         raise ArgumentError(
-            "bounds", "must be $RecordBounds where the unit is one record; a $NormBound is of a $PrivacyId", "E211"
+            "bounds", "must be $RecordBounds if the privacy unit is a record. $NormBound requires $PrivacyId", "E211"
         )
     if privacy_unit.is_one_record and (bounds.size, bounds.kept_keys) != (1, 1):
         raise ArgumentError(
             "bounds",
-            "must keep max_records and max_keys at 1 when the unit is one record; "
-            "name a $PrivacyId to protect all records of a person",
+            "must limit max_records and max_keys to 1 if the privacy unit is a record. To protect all records of a "
+            "person, use $PrivacyId",
             "E212",
         )
     if (privacy_unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (period_micros > 0):
-        raise ValueError("period_micros must be above 0 if the unit is one within a period, and 0 if it is not")
+        raise ValueError("period_micros must be above 0 for a privacy unit within a period, and 0 otherwise")

@@ -102,13 +102,13 @@ class Spending(NamedTuple):
                 squared_sensitivity=change.squared, rho=self.rho, share=share, squared_unit=squared_unit
             )
         if change.total is None:
-            raise ValueError("Laplace noise needs a limit of the total change")
+            raise ValueError("Laplace noise requires an L1 sensitivity")
         scale = change.total / (self.epsilon * share)
         if scale < _MIN_SCALE:
             raise ArgumentError(
                 "epsilon",
-                f"must be at most {float(change.total / share / _MIN_SCALE):.4g} for this sensitivity; got "
-                f"{float(self.epsilon):g}, which hides nothing",
+                f"must be at most {float(change.total / share / _MIN_SCALE):.4g} for these bounds and budget shares, "
+                f"got {float(self.epsilon):g}. With less noise, counters would be nearly exact",
                 "E107",
             )
         _check_room(2 * scale**2, squared_unit, "epsilon")
@@ -131,8 +131,8 @@ def sigma_squared(
     if result < MIN_SIGMA_SQUARED:
         raise ArgumentError(
             "rho",
-            f"must be at most {float(squared_sensitivity / share / MIN_SIGMA_SQUARED / 2):g} for this sensitivity, so "
-            f"that sigma is at least 1/16; got {float(rho):g}, which hides nothing",
+            f"must be at most {float(squared_sensitivity / share / MIN_SIGMA_SQUARED / 2):g} for these bounds and "
+            f"budget shares, got {float(rho):g}. With less noise (sigma below 1/16), counters would be nearly exact",
             "E107",
         )
     _check_room(result, squared_unit, "rho")
@@ -144,7 +144,8 @@ def _check_room(parameter: Fraction, squared_unit: int, spent: str) -> None:
         limit = f"2**{math.isqrt(MAX_SIGMA_SQUARED.numerator // squared_unit).bit_length()}"
         raise ArgumentError(
             "",
-            f"{spent} is too small for these contribution bounds: sigma would exceed {limit}; lower the bounds",
+            f"{spent} is too small for these contribution bounds: sigma would exceed {limit}. Use smaller bounds or a "
+            f"larger {spent}",
             "E108",
         )
 

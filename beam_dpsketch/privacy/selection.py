@@ -87,7 +87,7 @@ class SelectionRule:
         _validate.open_unit_interval(delta=self.delta)
         object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
         if self.delta < MIN_DELTA:
-            raise ArgumentError("delta", "must be at least 1e-60", "E309")
+            raise ArgumentError("delta", f"must be at least 1e-60, got {float(self.delta):g}", "E309")
         if self.share is not None:
             _validate.open_unit_interval(share=self.share)
             object.__setattr__(self, "share", _validate.exact(share=self.share))
@@ -117,8 +117,8 @@ class SelectionRule:
         if self.has_two_rounds and not may_be:
             raise ArgumentError(
                 "keys.method",
-                'must not be "two_rounds" for one key each, with min_units, on unbounded input, or under REPLACE_ONE '
-                'with $RecordBounds inside a release. Leave it out, or use "gaussian"',
+                'must not be "two_rounds" with max_keys of 1, with min_units above 1, on unbounded input, or under '
+                'REPLACE_ONE with $RecordBounds inside a release. Omit it, or use "gaussian"',
                 "E313",
             )
         return dataclasses.replace(self, method="two_rounds") if self.method is None and may_be else self
@@ -143,7 +143,7 @@ class SelectionRule:
         result = votes + (self.min_units - 1) * self.grid
         if result > MAX_THRESHOLD:
             raise ArgumentError(
-                "", "min_units is too large, or the part of rho for the votes too small, to release any key", "E310"
+                "", "No key could be released. Use a smaller min_units, or a larger budget share for the votes", "E310"
             )
         return result
 

@@ -102,13 +102,13 @@ class PrivacyBudget:
             if delta > self._keys_delta:
                 raise BudgetExceededError(
                     "",
-                    f"delta={float(delta):g} of $KeySelection or $Thresholding exceeds the {float(self._keys_delta):g} "
-                    "that is left for them in the budget; give PrivacyBudget a larger keys_delta",
+                    f"The budget has delta = {float(self._keys_delta):g} left for $KeySelection and $Thresholding; "
+                    f"this release needs {float(delta):g}. Use a larger keys_delta in PrivacyBudget",
                     "E104",
                 )
             self._keys_delta -= delta
 
-    @_validate.by_keyword("share=..., a part of the whole budget, or rho=...")
+    @_validate.by_keyword("share=... for a share of the whole budget, or rho=...")
     def spend(self, *, rho: Fraction | float | None = None, share: Fraction | float | None = None) -> PrivacySpec:
         """Spend a share of the budget on a transform, or raise `BudgetExceededError` if less is left.
 
@@ -118,16 +118,16 @@ class PrivacyBudget:
             means the ratio that it stands for: 1/3 is a third, and three of them spend the whole budget.
         """
         if (rho is None) == (share is None):
-            raise ArgumentError("", "exactly one of share and rho must be given: spend(share=1/4)", "E115")
+            raise ArgumentError("", "Set either share or rho, for example spend(share=1/4)", "E115")
         if rho is not None and self._total.currency != "rho":
-            raise ArgumentError("rho", "must be left out of a budget of Laplace noise: take spend(share=1/4)", "E115")
+            raise ArgumentError("rho", "is not supported for a budget with Laplace noise. Use spend(share=1/4)", "E115")
         exact = _validate.exact(rho=rho) if share is None else self._total.amount * _read_share(share)
         with self._lock:
             if exact > self._remaining:
                 raise BudgetExceededError(
                     "",
-                    f"{self._total.currency}={float(exact):g} exceeds the {float(self._remaining):g} left of a budget "
-                    f"of {float(self._total.amount):g}; spend less in this or an earlier release, or start with a "
+                    f"The budget has {self._total.currency} = {float(self._remaining):g} left of "
+                    f"{float(self._total.amount):g}; this release needs {float(exact):g}. Use a smaller share or a "
                     "larger budget",
                     "E103",
                 )
@@ -144,15 +144,13 @@ class PrivacyBudget:
         with self._lock:
             each, self._remaining = self._remaining / int(parts), Fraction(0)
         if not each:
-            raise BudgetExceededError(
-                "", "nothing is left of this budget; split it once, or start with another", "E103"
-            )
+            raise BudgetExceededError("", "This budget is already spent. Split it once, or use another budget", "E103")
         return tuple(self._total.part(each, self._take_delta) for _ in range(parts))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a PrivacyBudget can be neither copied nor pickled, because a copy could be spent again; keep it where the "
-            "pipeline is built, in a function, and give transforms what spend() returns"
+            "A PrivacyBudget cannot be copied or pickled, because a copy could be spent again. Keep it in the function "
+            "that builds the pipeline, and pass the specs from spend() to transforms"
         )
 
     def __repr__(self) -> str:

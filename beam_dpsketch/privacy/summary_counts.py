@@ -170,7 +170,7 @@ class SummaryCounts:
             object.__setattr__(self, name, _validate.exact(**{name: getattr(self, name)}))
         if sum(getattr(self, name) for name in names) >= 1:
             raise ArgumentError(
-                "", "the shares of all summary counts must sum to less than 1, so that the sketch gets a part", "E113"
+                "", "The shares of all summary counts must sum to less than 1: the rest pays for the sketch", "E113"
             )
 
     def share(self, name: str, noise: Noise = Noise.GAUSSIAN) -> Fraction:
@@ -330,7 +330,7 @@ def share_left(counters: tuple[SummaryCount, ...], *others: Fraction) -> Fractio
     """
     left = 1 - sum((counter.share for counter in counters), sum(others, Fraction(0)))
     if left <= 0:
-        raise ArgumentError("", "the shares of rho must sum to less than 1, so that the sketch gets a part", "E113")
+        raise ArgumentError("", "The budget shares must sum to less than 1: the rest pays for the sketch", "E113")
     return left
 
 

@@ -107,7 +107,7 @@ class ReleaseTerms:
             object.__setattr__(self, "norm", asked)
             object.__setattr__(self, "bounds", asked.bound(1))
         if self.norm is not None and self.bounds != self.norm.bound(1):
-            raise ValueError("bounds must be those of a norm of 1 as long as the data have not chosen one")
+            raise ValueError("bounds must have a norm of 1 until the data choose the norm")
         _validate.instance(PrivacyUnit, privacy_unit=self.privacy_unit)
         check_unit(self.privacy_unit, self.bounds, self.period_micros)
         self._check_horizon()
@@ -120,7 +120,7 @@ class ReleaseTerms:
     def _check_horizon(self) -> None:
         if self.privacy_unit.over_horizon:
             raise ValueError(
-                f"privacy_unit must not be one over a horizon here, got {self.privacy_unit.value}: transforms make rows"
+                f"privacy_unit must not cover a horizon here, got {self.privacy_unit.value}. Use a transform"
             )
 
     @functools.cached_property
@@ -192,7 +192,7 @@ class ReleaseTerms:
         attack = self.loss.attack_words
         found = weak_parameters(noise=noise, epsilon=epsilon, delta=delta, attack=attack, people=people, who=who)
         if self.bounds.has_norm and self.bounds.total_weight is not None and self.noise is Noise.GAUSSIAN:
-            found.append("an L1 norm takes more than an L2 norm, and Gaussian noise gains nothing by it")
+            found.append("An L1 norm clips more than an L2 norm, and does not reduce Gaussian noise. Use an L2 norm")
         return found
 
     @property
@@ -289,10 +289,10 @@ class RowTerms(ReleaseTerms):
     def _check_horizon(self) -> None:
         _validate.instance(RowMechanism, mechanism=self.mechanism)
         if not self.privacy_unit.over_horizon:
-            raise ValueError(f"privacy_unit must be one over the horizon, got {self.privacy_unit.value}")
+            raise ValueError(f"privacy_unit must cover a horizon, got {self.privacy_unit.value}")
         if self.window_count > self.mechanism.windows:
             raise ArgumentError(
                 "max_windows",
-                f"must be at most the {self.mechanism.windows} windows of the horizon, got {self.window_count}",
+                f"must be at most {self.mechanism.windows}, the windows in the horizon, got {self.window_count}",
                 "E215",
             )

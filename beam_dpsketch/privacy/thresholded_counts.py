@@ -100,7 +100,9 @@ class ThresholdRule:
         _validate.open_unit_interval(delta=self.delta)
         object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
         if self.delta < 2 * MIN_DELTA:
-            raise ArgumentError("delta", "must be at least 2e-60; 1e-8 is usual", "E309")
+            raise ArgumentError(
+                "delta", f"must be at least 2e-60, got {float(self.delta):g}. Use 1e-8, for example", "E309"
+            )
         _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
 
     def suited(self, relation: NeighboringRelation, **facts: Any) -> ThresholdRule:
@@ -141,7 +143,9 @@ class ThresholdRule:
         result = max(count + tail(delta / size) for count, size in largest.items())
         if result > MAX_THRESHOLD:
             raise ArgumentError(
-                "", "rho is too small for these bounds to publish any item: raise it, or lower the bounds", "E109"
+                "",
+                "No item could be released under these bounds. Use a larger epsilon or rho, or smaller bounds",
+                "E109",
             )
         return result
 

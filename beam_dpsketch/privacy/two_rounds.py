@@ -121,7 +121,7 @@ class TwoRounds:
         together = second + _threshold(rule.classes, drawn + drawn_second, _TAIL * second_delta)
         alone = _threshold([(size, RATIO * weight) for size, weight in rule.classes], drawn_second, second_delta)
         if together > MAX_THRESHOLD:
-            raise ArgumentError("", "the part of rho for the votes is too small to release any key", "E310")
+            raise ArgumentError("", "No key could be released. Use a larger budget share for the votes", "E310")
         return cls(grid, rule.classes, (first_squared, second_squared), alone // _HOPE, at_once, together)
 
     @property

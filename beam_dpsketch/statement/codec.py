@@ -91,7 +91,7 @@ def codec_of(hint: Any) -> Codec:
         return _choice([*hint])
     if has_fields(hint):
         return Codec(functools.partial(_write, hint), functools.partial(_read, hint))
-    raise TypeError(f"{hint} is not stored")
+    raise TypeError(f"{hint} cannot be stored")
 
 
 def has_fields(hint: Any) -> bool:
@@ -161,7 +161,7 @@ def _write(kind: type, value: Any) -> list[Any]:
 def _read(kind: type, plain: Any) -> Any:
     hints, values = fields_of(kind), _list(plain)
     if len(values) != len(hints):
-        raise FormatError("an object has too few fields, or too many")
+        raise FormatError("an object has the wrong number of fields")
     read = {name: codec_of(hint).read(value) for (name, hint), value in zip(hints.items(), values, strict=True)}
     return _MADE_BY.get(kind, kind)(**read)
 
@@ -169,7 +169,7 @@ def _read(kind: type, plain: Any) -> Any:
 def _exactly(kind: type) -> Callable[[Any], Any]:
     def read(plain: Any) -> Any:
         if type(plain) is not kind:
-            raise FormatError("a field has a value of another type")
+            raise FormatError("a field has the wrong type")
         return plain
 
     return read
@@ -193,7 +193,7 @@ def _whole(plain: Any) -> int:
 def _read_fraction(plain: Any) -> Fraction:
     parts = [*map(_whole, _list(plain))]
     if len(parts) != 2 or parts[1] < 1:
-        raise FormatError("a fraction is not a numerator over a denominator above 0")
+        raise FormatError("a fraction must have a numerator and a denominator above 0")
     return Fraction(*parts)
 
 

@@ -53,7 +53,7 @@ class LostNote:
         if any(each.denominator > MAX_DENOMINATOR for each in (self.share, self.sigma_squared)):
             raise ValueError("share and sigma_squared must be fractions with denominators up to 2**7000")
         if not 2 < len(self.counts) <= MAX_BINS:
-            raise ValueError(f"counts must be 3 to {MAX_BINS}")
+            raise ValueError(f"counts must have 3 to {MAX_BINS} entries")
         _validate.whole(low=-_FURTHEST, high=_FURTHEST, first=self.first)
         for count in self.counts:
             _validate.whole(low=-MAX_VALUE, high=MAX_VALUE - 1, counts=count)

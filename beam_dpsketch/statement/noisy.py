@@ -48,13 +48,13 @@ class NoisyReleases:
         counters: np.ndarray,
     ) -> None:
         if not release_ids or any(len(release_id) != RELEASE_ID_BYTES for release_id in release_ids):
-            raise ValueError(f"release_ids must be one or more, of {RELEASE_ID_BYTES} bytes each")
+            raise ValueError(f"release_ids must not be empty, and must have {RELEASE_ID_BYTES} bytes each")
         for name, values, columns in (
             ("side", side, len(_values_aside(statement))),
             ("counters", counters, spec.cells),
         ):
             if values.shape != (len(release_ids), columns) or values.dtype.kind != "i":
-                raise ValueError(f"{name} must be signed integers of shape {(len(release_ids), columns)}")
+                raise ValueError(f"{name} must be signed integers with shape {(len(release_ids), columns)}")
         self._common = spec, statement, scale_bits
         self._release_ids, self._side, self._counters = release_ids, side, counters
 
@@ -94,7 +94,7 @@ class NoisyReleases:
         first, ids, side, dtype, others = split_parts(zstandard.decompress(data))
         spec, counters, statement, scale_bits = release_format.unpack(first)
         if len(ids) % RELEASE_ID_BYTES:
-            raise FormatError("not a batch of releases: an id is too short")
+            raise FormatError("not a batch of releases: a release id is too short")
         size = RELEASE_ID_BYTES
         release_ids = [*statement.release_ids, *(ids[start : start + size] for start in range(0, len(ids), size))]
         values = _values_aside(statement)

@@ -72,7 +72,7 @@ def unpack(data: bytes) -> tuple[Any, np.ndarray, Stated, int]:
     if not body.startswith(RELEASE_START):
         raise FormatError("the magic number or the format version is unknown")
     if data[-DIGEST_BYTES:] != _digest(body):
-        raise FormatError("not a release: the digest does not match; the bytes are damaged")
+        raise FormatError("not a release: the digest does not match the bytes, which are damaged")
     try:
         spec, privacy, scale_bits, size, encoded = _CONTENT.read(_unpacked(body[len(RELEASE_START) :]))
     except (TypeError, ValueError) as error:
@@ -81,7 +81,7 @@ def unpack(data: bytes) -> tuple[Any, np.ndarray, Stated, int]:
         raise FormatError("not a release: the length does not match the header")
     counters = np.frombuffer(encoded, f"<i{size}").astype(np.int64)
     if pack(spec, counters, privacy, scale_bits) != data:
-        raise FormatError("not a release: the fields are not in their only valid form")
+        raise FormatError("not a release: the fields are not in canonical form")
     return spec, counters, privacy, scale_bits
 
 
@@ -97,7 +97,7 @@ def unpack_statement(data: bytes) -> Stated:
     except (TypeError, ValueError) as error:
         raise FormatError(f"not a statement that this version can read: {said_by(error)}") from None
     if pack_statement(privacy) != data:
-        raise FormatError("not a statement: the fields are not in their only valid form")
+        raise FormatError("not a statement: the fields are not in canonical form")
     return privacy
 
 
@@ -123,7 +123,7 @@ def _unpacked(data: bytes) -> Any:
     try:
         return msgpack.unpackb(data)
     except ValueError:
-        raise FormatError("the bytes are not MessagePack, or go on after it") from None
+        raise FormatError("the bytes are not MessagePack, or more bytes follow") from None
 
 
 def _check_count(data: bytes) -> None:
@@ -132,7 +132,7 @@ def _check_count(data: bytes) -> None:
     while left and place < len(data):
         head = data[place]
         if head not in _HEADS:
-            raise FormatError("a field has a value of another type")
+            raise FormatError("a field has the wrong type")
         length, size, is_list = _HEADS[head]
         place += 1 + length
         size += int.from_bytes(data[place - length : place], "big")
@@ -140,7 +140,7 @@ def _check_count(data: bytes) -> None:
         if is_list:
             left, count = left + size, count + size
             if count > MAX_STORED:
-                raise FormatError(f"it has more than {MAX_STORED} values")
+                raise FormatError(f"there are more than {MAX_STORED} values")
         else:
             place += size
 

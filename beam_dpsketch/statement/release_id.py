@@ -47,7 +47,7 @@ def key_part_names(keys: Iterable[bytes], start: int, end: int) -> list[bytes]:
 def part_of_run(run: bytes, name: bytes) -> bytes:
     """Compute the first two thirds of a release id. For timeline rows, `run` is the result from `timeline_of_run`."""
     if len(run) not in (RUN_BYTES, TIMELINE_BYTES):
-        raise ValueError(f"run must have {RUN_BYTES} bytes, or {TIMELINE_BYTES} of a row over time")
+        raise ValueError(f"run must have {RUN_BYTES} bytes, or {TIMELINE_BYTES} for a timeline row")
     return run + hashlib.blake2b(name, key=run, digest_size=RUN_BYTES + PART_BYTES - len(run)).digest()
 
 

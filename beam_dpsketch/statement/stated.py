@@ -102,9 +102,9 @@ class Stated:
         if not all(MIN_SIGMA_SQUARED <= value <= MAX_STATED_VARIANCE for value in self.sigma_squared_per_level):
             raise ValueError("sigma_squared_per_level must be at least 1/256 and at most 2**200")
         if not self.sigma_squared_per_level or not self.release_ids:
-            raise ValueError("a release has at least one level and one release id")
+            raise ValueError("sigma_squared_per_level and release_ids must not be empty")
         if not 0 <= self.delta <= 1 or (self.keys is not None and not self.delta):
-            raise ValueError("delta must be between 0 and 1, and above 0 where keys are chosen")
+            raise ValueError("delta must be between 0 and 1, and above 0 if the data select keys or items")
         self._check_pure()
         parts = (
             self.rho,
@@ -119,7 +119,7 @@ class Stated:
                 "rho, norm_share and sigma_squared_per_level must be fractions with denominators up to 2**7000"
             )
         if len(self.release_ids) > _MAX_RELEASES:
-            raise ValueError(f"at most {_MAX_RELEASES} releases can be combined")
+            raise ValueError(f"At most {_MAX_RELEASES} releases can be combined")
         if any(len(release_id) != RELEASE_ID_BYTES for release_id in self.release_ids):
             raise ValueError(f"release_ids must have {RELEASE_ID_BYTES} bytes each")
         if len(set(self.release_ids)) < len(self.release_ids):
@@ -141,16 +141,16 @@ class Stated:
         self.noise.check(*self.sigma_squared_per_level)
 
     def _check_parts(self) -> None:
-        self.bounds.given(ArgumentError("bounds", "must be the $NormBound that was chosen, not $AutoNorm", "E218"))
+        self.bounds.given(ArgumentError("bounds", "must be the chosen $NormBound, not $AutoNorm", "E218"))
         if self.norm_share is not None and not (_MIN_RHO <= self.norm_share < 1 and self.bounds.has_norm):
             raise ValueError("norm_share must be between 2**-200 and 1, and None without a NormBound")
         names = [name for note in self.side for name in note.names]
         if len(set(names)) < len(names):
             raise ValueError("side must name each count once")
         if self.sketch_share <= 0:
-            raise ArgumentError("", "the parts of rho must sum to less than 1, so that the sketch has one", "E113")
+            raise ArgumentError("", "The budget shares must sum to less than 1: the rest pays for the sketch", "E113")
         if self.over_time is not None and not self.privacy_unit.over_horizon:
-            raise ValueError("over_time must be None where the unit is not one over a horizon")
+            raise ValueError("over_time must be None unless the privacy unit covers a horizon")
 
     @property
     def counts_items(self) -> bool:

@@ -67,7 +67,7 @@ class SummaryNote:
 
     def __post_init__(self) -> None:
         if not self.names or len(set(self.names)) < len(self.names) or not set(self.names) <= set(NAMES):
-            raise ValueError(f"names must be different ones of {', '.join(NAMES)}")
+            raise ValueError(f"names must be different names from {', '.join(NAMES)}")
         if not 0 < self.share <= 1:
             raise ValueError("share must be above 0 and at most 1")
         if not 0 < self.squared_limit <= MAX_STATED_VARIANCE:

@@ -101,17 +101,17 @@ def test_answers_of_one_timeline_do_not_combine_and_those_of_two_do(kind):
             b"other run",
         )
     )
-    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+    with pytest.raises(IncompatibleSketchError, match="Releases with common noise cannot be combined"):
         first.combine(second)
-    with pytest.raises(IncompatibleSketchError, match="both sides have noise in common"):
+    with pytest.raises(IncompatibleSketchError, match="Releases with common noise cannot be compared"):
         first.distance(second)
     both = first.combine(other)
     assert both.privacy.rho == 1
-    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+    with pytest.raises(IncompatibleSketchError, match="Releases with common noise cannot be combined"):
         both.combine(second)
     assert first.combine(of_other_key).privacy.rho == first.privacy.rho
     assert first.combine(of_other_key).combine(other).privacy.rho == 1
-    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+    with pytest.raises(IncompatibleSketchError, match="Releases with common noise cannot be combined"):
         first.combine(of_other_key).combine(second)
     assert first.privacy.over_time is both.privacy.over_time is None
 
@@ -159,27 +159,27 @@ def test_other_relations_and_units_are_refused(kind, changes, name, units_disjoi
 )
 def test_other_specs_are_refused(kind, spec):
     second = by_hand.released(kind, spec, np.zeros((spec.depth, spec.width)), **OTHER_ID)
-    with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec"):
+    with pytest.raises(IncompatibleSketchError, match="Only releases with the same kind and spec"):
         by_hand.released(kind, SPEC, FIRST).combine(second)
 
 
 def test_other_kinds_are_refused(kind):
     other = CountMin if kind is CountSketch else CountSketch
-    with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec"):
+    with pytest.raises(IncompatibleSketchError, match="Only releases with the same kind and spec"):
         by_hand.released(kind, SPEC, FIRST).combine(by_hand.released(other, SPEC, SECOND, **OTHER_ID))
 
 
 def test_raw_sketches_are_refused(kind):
-    with pytest.raises(IncompatibleSketchError, match="only releases"):
+    with pytest.raises(IncompatibleSketchError, match="Only releases"):
         by_hand.released(kind, SPEC, FIRST).combine(raw_of(kind, SPEC))
 
 
 def test_a_release_is_counted_once(kind):
     first = by_hand.released(kind, SPEC, FIRST)
-    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+    with pytest.raises(IncompatibleSketchError, match="Releases with common noise cannot be combined"):
         first.combine(first)
     both = first.combine(by_hand.released(kind, SPEC, SECOND, **OTHER_ID))
-    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+    with pytest.raises(IncompatibleSketchError, match="Releases with common noise cannot be combined"):
         both.combine(first)
 
 
@@ -231,5 +231,5 @@ def test_too_many_to_write_are_refused_while_combining(kind):
     names = [number.to_bytes(48, "little") for number in range(1 << 16)]
     full = by_hand.released(kind, SPEC, FIRST, release_ids=tuple(names[:-1]))
     assert type(full).from_bytes(full.to_bytes()) == full
-    with pytest.raises(ValueError, match="at most 65535 releases can be combined"):
+    with pytest.raises(ValueError, match="At most 65535 releases can be combined"):
         full.combine(by_hand.released(kind, SPEC, SECOND, release_ids=(names[-1],)))

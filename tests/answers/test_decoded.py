@@ -119,7 +119,7 @@ def test_the_summary_names_residual_noise_floor_and_share() -> None:
 
 @pytest.mark.parametrize("ask", ["estimate", "interval", "shrunk", "as_rows"])
 def test_items_that_are_not_in_the_dictionary_are_refused_without_naming_them(ask: str) -> None:
-    with pytest.raises(ValueError, match="must be in the dictionary, and 1 of 2 are not") as error:
+    with pytest.raises(ValueError, match="must be in the dictionary, but 1 of 2 are not") as error:
         getattr(DECODED, ask)([1, strategies.SECRET])
     assert str(strategies.SECRET) not in str(error.value)
     with pytest.raises(ValueError, match="1 of 1"):
@@ -169,7 +169,7 @@ def test_listed_items_are_shrunk_and_otherwise_stay() -> None:
     assert some.items == (items[3], items[1])
     assert some.shrunk(items[1]) == released.estimate(items[1])
     assert pickle.loads(pickle.dumps(some)).estimate(items[3]) == released.estimate(items[3])
-    with pytest.raises(ValueError, match="must be listed, and 1 of 1"):
+    with pytest.raises(ValueError, match="must be listed, but 1 of 1"):
         released.decode(["another"])
     with pytest.raises(ValueError, match="must be in the dictionary"):
         some.estimate(items[0])

@@ -90,7 +90,9 @@ def test_every_release_answers_the_same_questions_in_the_same_shapes(kind: type[
 @every_kind
 def test_trees_and_lists_search_and_flat_sketches_need_candidates(kind: type[ReleasedSketch]) -> None:
     if kind in SKETCHES:
-        with pytest.raises(ValueError, match=r"candidates must be given, because this release stores no items.*TopK"):
+        with pytest.raises(
+            ValueError, match=r"candidates is required, because this release does not store items.*TopK"
+        ):
             released(kind).top_k(2)
     else:
         found = released(kind).top_k(2)
@@ -129,7 +131,7 @@ def test_no_type_but_its_own_reads_a_release(kind: type[ReleasedSketch]) -> None
         if kind in kinds:
             assert type(base.from_bytes(data)) is kind
         else:
-            message = f"not a {base.__name__} but a {kind.__name__}; Released.from_bytes reads every kind"
+            message = f"expected {base.__name__}, got {kind.__name__}. Released.from_bytes reads every kind"
             with pytest.raises(FormatError, match=message):
                 base.from_bytes(data)
 

@@ -137,7 +137,7 @@ def test_answers_that_all_may_be_0_ask_whether_the_question_is_right() -> None:
 
 def test_a_total_that_the_release_contradicts_is_refused_unless_forced() -> None:
     tree = counted(IntegerDomain(0, 99), [40] * 5000)
-    with pytest.raises(ValueError, match=r"total must be the weight that the bounds kept, which is [45],[90]\d\d "):
+    with pytest.raises(ValueError, match=r"total must be the total weight after clipping: [45],[90]\d\d "):
         tree.with_total(8000)
     assert tree.with_total(8000, force=True).total_weight() == (8000, 8000, 8000)
     assert tree.with_total(5000).total_weight() == (5000, 5000, 5000)

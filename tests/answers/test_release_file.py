@@ -130,7 +130,7 @@ def test_no_damaged_record_is_returned_before_the_error() -> None:
 
 @pytest.mark.parametrize("more", [b"\x00", bytes(8), bytes(24), SMALL])
 def test_bytes_after_the_end_are_refused(more: bytes) -> None:
-    with pytest.raises(FormatError, match="bytes follow its end"):
+    with pytest.raises(FormatError, match="bytes follow the end"):
         read(SMALL + more)
 
 
@@ -260,14 +260,14 @@ def test_local_files_are_read_in_the_order_of_their_names(folder: Path) -> None:
     ],
 )
 def test_what_is_not_expected_is_refused_by_name(name: str, arguments: Any, found: str, folder: Path) -> None:
-    with pytest.raises(TypeError, match=rf"kind and keyed must say .*, which is {found} \[dpsketch-E712\]$"):
+    with pytest.raises(TypeError, match=rf"kind and keyed must match .*, got {found} \[dpsketch-E712\]$"):
         read_releases(folder / f"{name}.dpsketch", **arguments)
 
 
 def test_an_error_names_the_damaged_file(folder: Path) -> None:
     path = folder / "out-2.dpsketch"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(FormatError, match=r"out-2\.dpsketch is not a file of releases, or a damaged one"):
+    with pytest.raises(FormatError, match=r"out-2\.dpsketch is damaged or not a release file"):
         read_releases(path)
 
 

@@ -98,7 +98,7 @@ def test_rows_become_arrow_tables() -> None:
     assert Intervals([time], [time], [time]).to_arrow().to_pylist()[0]["upper"] == time
     numbers = np.array([1.0, 2.0])
     for items in (["a", 1], [("a", 1), ("b", 2)], [1 << 64, -1]):
-        with pytest.raises(TypeError, match=r"no common Arrow type: use to_rows\(\)"):
+        with pytest.raises(TypeError, match=r"no common Arrow type\. Use to_rows\(\)"):
             Frequencies(items, numbers, numbers, numbers).to_arrow()
 
 
@@ -107,7 +107,7 @@ def test_rows_become_pandas_frames_where_pandas_is_installed(monkeypatch: pytest
     assert frame.to_dict("records") == frequencies().to_rows()
     assert list(INTERVALS.to_pandas().columns) == ["estimate", "lower", "upper"]
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"to_pandas\(\) needs pandas, which is not installed: use to_rows"):
+    with pytest.raises(ImportError, match=r"to_pandas\(\) requires pandas, which is not installed\. Use to_rows"):
         frequencies().to_pandas()
 
 

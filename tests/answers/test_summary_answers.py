@@ -328,7 +328,7 @@ def test_a_combination_adds_what_both_count() -> None:
     assert holds(both.mean_weight(1 - FALSE_ALARM), 0.9)
     partial = first.combine(released(privacy=PrivacySpec(rho=0.5)))
     assert partial.privacy_units().estimate > 0
-    with pytest.raises(ValueError, match="A combination counts what all its parts do"):
+    with pytest.raises(ValueError, match="A combination has a count only if all its parts have it"):
         partial.records()
     with pytest.raises(IncompatibleSketchError):
         first.combine(released(RECORDS, exact=EXACT))

@@ -142,7 +142,7 @@ def test_other_specs_and_kinds_are_refused(kind: str) -> None:
         other = release(raw_type(spec)(dataclasses.replace(spec, seed=9)), LITTLE_NOISE)
     another = both(next(each for each in SPECS.values() if raw_type(each) is not raw_type(spec)))[0]
     for ask in (first.inner_product, first.distance, first.minus, first.movers):
-        with pytest.raises(IncompatibleSketchError, match="one kind and spec can be compared; these differ in"):
+        with pytest.raises(IncompatibleSketchError, match=r"the same kind and spec can be compared\. These differ in"):
             ask(other)
         with pytest.raises(IncompatibleSketchError, match="these differ in kind"):
             ask(another)
@@ -158,7 +158,7 @@ def test_a_release_that_is_inside_both_is_refused() -> None:
     one, two, three = (by_hand_of(CountSketch, np.arange(24), number) for number in range(3))
     for first, second in ((one, one), (one.combine(two), two), (one.combine(two), two.combine(three))):
         for ask in (first.inner_product, first.distance, first.minus, first.movers):
-            with pytest.raises(IncompatibleSketchError, match=r"noise in common: compare releases that share none"):
+            with pytest.raises(IncompatibleSketchError, match=r"common noise cannot be compared"):
                 ask(second)
     one.combine(two).distance(three)
 
@@ -172,7 +172,7 @@ def test_rows_of_one_counter_without_signs_are_refused() -> None:
 
 def test_a_flat_sketch_needs_candidates() -> None:
     before, after = both(SPECS["CountSketch"])
-    with pytest.raises(ValueError, match="candidates must be given"):
+    with pytest.raises(ValueError, match="candidates is required"):
         after.movers(before)
     with pytest.raises(ValueError, match="k must be"):
         after.movers(before, 0, ["a"])

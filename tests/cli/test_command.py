@@ -173,11 +173,11 @@ def test_a_damaged_file_is_told_and_the_others_are_added_up(tmp_path: Path) -> N
     for command, words in (("spent", "Its privacy loss is not in these sums"), ("inspect", "release_id")):
         code, printed = run(command, str(tmp_path))
         assert code == 2
-        assert all(f"{name}.dpsketch is not a file of releases, or a damaged one" in printed for name in "ac")
+        assert all(f"{name}.dpsketch is damaged or not a release file" in printed for name in "ac")
         assert by_hand.SKETCH.privacy.relation.name in printed
         assert words in printed
     code, printed = run("query", str(tmp_path), "--total-weight")
-    assert (code, printed.count("is not a file of releases")) == (2, 2)
+    assert (code, printed.count("is damaged or not a release file")) == (2, 2)
 
 
 @pytest.mark.parametrize("name", ["x-20240501T000000Z-2024050T010000Z", "x-20249901T000000Z-20240501T010000Z", "x"])

@@ -58,7 +58,7 @@ def test_files_with_windows_in_their_names_are_drawn_over_time() -> None:
 def test_answers_of_some_releases_are_drawn_and_the_exit_code_says_that_others_are_not() -> None:
     code, printed = run("plot", "delays.dpsketch", "words.dpsketch", "--cdf", "--output", "x.png")
     assert code == 1
-    assert "a release of frequencies does not answer --cdf: ask for --estimate, --top, " in printed
+    assert "A release of kind frequencies does not answer --cdf. Use --estimate, --top, " in printed
     assert Path("x.png").exists()
 
 

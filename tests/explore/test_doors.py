@@ -334,7 +334,7 @@ def test_a_release_that_was_cut(folder: pathlib.Path, capsys: pytest.CaptureFixt
     (folder / "cut.dpsketch").write_bytes(data[: len(data) // 2])
     code, said = run(capsys, "cut.dpsketch", "--output", "page.html")
     assert code == 2
-    assert said.startswith("dpsketch: cut.dpsketch is not a file of releases, or a damaged one")
+    assert said.startswith("dpsketch: cut.dpsketch is damaged or not a release file")
     assert not os.path.exists("page.html")
 
 

@@ -362,7 +362,7 @@ def test_nothing_is_spent() -> None:
     rehearse(TABLE, declared)
     rehearse(TABLE, declared)
     release_frame(TABLE, declared)
-    with pytest.raises(ValueError, match="has paid for another release"):
+    with pytest.raises(ValueError, match="has already paid for another release"):
         release_frame(TABLE, declared)
 
 

@@ -151,7 +151,7 @@ def test_a_lazy_frame_is_refused_with_the_call_that_collects_it() -> None:
         ({"privacy": {"epsilon": 1000}, **TWO}, "privacy.epsilon: must be at most"),
         (
             {"keys": {"select": {"delta": "1e-8", "method": "geometric"}, "field": "city"}},
-            'keys.select.method: must not be "geometric" but in SelectKeys',
+            'keys.select.method: must not be "geometric" here. Only SelectKeys',
         ),
     ],
 )

@@ -38,7 +38,7 @@ from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run
 
 HORIZON = Horizon(0, 10, 2)
-AGAIN = pytest.raises(BudgetExceededError, match=r"paid for another release already; take one for each transform")
+AGAIN = pytest.raises(BudgetExceededError, match=r"already paid for another release\. Use a spec per transform")
 
 
 def spent() -> PrivacySpec:

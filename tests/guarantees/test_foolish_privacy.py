@@ -24,20 +24,20 @@ FOOLISH = {
     ),
     "huge delta": (
         {"epsilon": 1, "delta": 0.1, "noise": "gaussian"},
-        ["delta = 0.1 is more than 1 over the number of people, so"],
+        ["delta = 0.1 exceeds 1 / (number of people) for 1,000 people or more"],
     ),
     "tiny epsilon": (
         {"epsilon": 1e-6, "delta": 1e-6, "noise": "gaussian"},
-        ["epsilon = 1e-06 at delta = 1e-06 is so small that answers"],
+        ["epsilon = 1e-06 at delta = 1e-06 is too small for useful answers"],
     ),
-    "both": ({"epsilon": 11, "delta": 0.01, "noise": "gaussian"}, ["epsilon = 11 at", "delta = 0.01 is more than"]),
+    "both": ({"epsilon": 11, "delta": 0.01, "noise": "gaussian"}, ["epsilon = 11 at", "delta = 0.01 exceeds"]),
     "usual": ({"epsilon": 2, "delta": 1e-6, "noise": "gaussian"}, []),
     "generous": ({"epsilon": 10, "delta": 1e-3, "noise": "gaussian"}, []),
     "careful": ({"rho": 1e-6}, []),
     "pure": ({"epsilon": 2}, []),
     "pure, by a delta that is not needed": ({"epsilon": 2, "delta": 0.01, "noise": "laplace"}, []),
     "pure, huge epsilon": ({"epsilon": 11}, ["epsilon = 11 at delta = 0 gives little protection: an attacker who"]),
-    "pure, careful": ({"epsilon": 1e-6}, ["epsilon = 1e-06 at delta = 0 is so small that answers are mostly noise"]),
+    "pure, careful": ({"epsilon": 1e-6}, ["epsilon = 1e-06 at delta = 0 is too small for useful answers"]),
 }
 SETTINGS = {
     "kind": "frequencies",
@@ -85,17 +85,17 @@ def test_whoever_knows_how_many_take_part_is_told_more() -> None:
     terms = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4, "noise": "gaussian"}}).terms
     assert terms.warnings() == terms.warnings(9_000) == []
     (words,) = terms.warnings(20_000)
-    assert "the number of people, which is about 5e-05" in words
-    assert words.endswith("take much less, as 1e-06")
-    assert "answers are mostly noise" in terms.warnings(12)[0]
+    assert "(number of people), about 5e-05" in words
+    assert words.endswith("Use a much smaller delta, such as 1e-06")
+    assert "too small for useful answers" in terms.warnings(12)[0]
     assert terms.warnings(-3.5) == terms.warnings(1)  # a noisy count of people can be anything
 
 
 def test_a_plan_counts_people_by_what_they_fill() -> None:
     declared = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4, "noise": "gaussian"}})
     assert "Warning" not in str(declared.plan(9_000))
-    assert "Warning: delta = 0.0001 is more than 1 over the number of people" in str(declared.plan(20_000))
+    assert "Warning: delta = 0.0001 exceeds 1 / (number of people)" in str(declared.plan(20_000))
     alone = PrivateFrequencies(
         SketchSpec(), PrivacySpec(epsilon=1, delta=1e-4, noise="gaussian"), privacy_unit=Record()
     )
-    assert "the number of records" in alone.explain(20_000)
+    assert "(number of records)" in alone.explain(20_000)

@@ -193,7 +193,7 @@ def test_budgets_of_epsilon_are_shared_out_linearly() -> None:
     assert repr(budget.remaining) == "<epsilon = 0.25, by Laplace noise>"
     with pytest.raises(BudgetExceededError, match=r"epsilon=0\.5 exceeds the 0\.25 left"):
         budget.spend(share=1 / 2)
-    with pytest.raises(ValueError, match="rho must be left out of a budget of Laplace noise"):
+    with pytest.raises(ValueError, match="rho is not supported for a budget with Laplace noise"):
         budget.spend(rho=0.01)
     (rest,) = budget.split(1)
     assert declared(LISTED, rest).terms.noise is Noise.LAPLACE

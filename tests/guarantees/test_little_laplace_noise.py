@@ -167,7 +167,7 @@ def test_a_list_takes_gaussian_noise_where_a_table_would_be_too_long() -> None:
         return SelectKeys(privacy, privacy_unit=privacy_unit, keys=KeySelection(1e-8, "key", **method))
 
     assert listed().choice.note == listed(method="gaussian").choice.note
-    with pytest.raises(ValueError, match=r"epsilon is too small, with this delta, for a choice of keys.*dpsketch-E312"):
+    with pytest.raises(ValueError, match=r"Epsilon is too small for key selection with this delta.*dpsketch-E312"):
         listed(method="geometric")
 
 

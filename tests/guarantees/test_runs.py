@@ -159,5 +159,5 @@ def test_a_timeline_takes_the_rows_of_one_run(idempotent: bool) -> None:
     if idempotent:  # the run again is the same run
         assert SketchTimeline(mixed, HORIZON).available == 4
     else:
-        with pytest.raises(ValueError, match="is of another run or key than row"):
+        with pytest.raises(ValueError, match="are from different runs or keys"):
             SketchTimeline(mixed, HORIZON)

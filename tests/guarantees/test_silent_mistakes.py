@@ -229,7 +229,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
     ("numbers asked of text", lambda: WORDS.top_k(2, [1, 2]), TypeError, "items must be text (TextDomain)"),
     ("text asked of numbers", lambda: TREE.top_k(2, ["a"]), TypeError, "items must be of the domain of the release"),
     ("numbers asked of a list", lambda: LISTED.top_k(2, [1, 2]), ValueError, "items must be"),
-    ("candidates of two types", lambda: FLAT.top_k(2, [1, "1"]), InputWarning, "items are of several types, int, str"),
+    ("candidates of two types", lambda: FLAT.top_k(2, [1, "1"]), InputWarning, "Items have several types: int, str"),
     ("a dictionary of two types", lambda: FLAT.decode([1, "1"]), InputWarning, "items are of several types"),
     ("numbers minus text", lambda: TREE.minus(WORDS), IncompatibleSketchError, "these differ in kind"),
     # Swapped ranges.

@@ -306,7 +306,7 @@ def test_nothing_is_paid_for_a_table_that_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="Nothing was spent"):
         release_frame(bad, of_budget)
     assert abs(records(release_frame(good, of_budget)) - 24) < 24
-    with pytest.raises(ValueError, match="has paid for another release"):
+    with pytest.raises(ValueError, match="has already paid for another release"):
         release_frame(good, of_budget)
     ledger = with_account(tmp_path / "spent.db", LossLimit(rho=1), privacy_unit="record")
     pays = {"privacy": {"rho": 1, "ledger": str(tmp_path / "spent.db"), "account": "visits"}}

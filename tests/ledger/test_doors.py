@@ -125,10 +125,10 @@ def test_shares_of_a_whole_pay_what_they_are(file: str) -> None:
 
 def test_what_could_not_pay_first_is_refused(file: str) -> None:
     spec = Ledger(file).spend("visits", PrivacySpec(rho=1))
-    with pytest.raises(ArgumentError, match="must not be of a ledger here") as caught:
+    with pytest.raises(ArgumentError, match="must not be a ledger account here") as caught:
         PrivateSketchFn(SPEC, spec)
     assert caught.value.code == "E131"
-    with pytest.raises(ArgumentError, match="must be of no budget"):
+    with pytest.raises(ArgumentError, match="must not belong to a budget"):
         Ledger(file).spend("visits", PrivacyBudget(rho=1).spend(rho=1))
 
 

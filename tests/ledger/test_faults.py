@@ -251,7 +251,7 @@ def test_a_spec_stays_of_its_account_in_copies_and_pickles(tmp_path: Path) -> No
         assert not each.is_of_budget
     assert spec.without_budget().payer is None
     assert spec == PrivacySpec(rho=1)
-    with pytest.raises(ArgumentError, match="must be of no budget and no other account"):
+    with pytest.raises(ArgumentError, match="must not belong to a budget or another account"):
         ledger.spend("visits", spec)
 
 

@@ -73,16 +73,16 @@ def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, relati
 @pytest.mark.parametrize("kind", strategies.KINDS)
 def test_bounds_are_required_once_weights_were_given(kind):
     raw = raw_of(kind, SPEC).accumulate(["a"], [1])
-    with pytest.raises(ValueError, match="bounds must say max_weight for a sketch with weights"):
+    with pytest.raises(ValueError, match="bounds must set max_weight for a sketch with weights"):
         release(raw, ReleaseTerms(PRIVACY))
-    with pytest.raises(ValueError, match="bounds must say max_weight"):
+    with pytest.raises(ValueError, match="bounds must set max_weight"):
         release(raw_of(kind, SPEC).merge(raw), ReleaseTerms(PRIVACY))
     assert release(raw_of(kind, SPEC).accumulate(["a"]), ReleaseTerms(PRIVACY)).privacy.bounds == RecordBounds(1)
 
 
 @pytest.mark.parametrize("privacy_unit", [PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE])
 def test_bounds_that_let_one_record_contribute_several_are_refused(privacy_unit):
-    with pytest.raises(ValueError, match="when the unit is one record"):
+    with pytest.raises(ValueError, match="if the privacy unit is a record"):
         release(raw_of(CountMin, SPEC), ReleaseTerms(PRIVACY, ID_BOUNDS, privacy_unit=privacy_unit))
 
 
@@ -172,7 +172,7 @@ def test_a_release_cannot_accumulate_or_merge(kind):
 
 @pytest.mark.parametrize("counters", [np.zeros((2, 3)), np.zeros((3, 3), dtype=np.int64), np.zeros(5, dtype=np.int64)])
 def test_a_release_has_as_many_int64_counters_as_its_spec(counters):
-    with pytest.raises(ValueError, match="counters must be"):
+    with pytest.raises(ValueError, match="counters must have"):
         by_hand.RELEASED[CountMin](SketchSpec(kind="count_min", depth=2, width=3), counters, by_hand.statement())
 
 

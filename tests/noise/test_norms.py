@@ -205,8 +205,8 @@ MARK = 86_753_090_123
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        ({"terms": terms_of(bounds=NormBound(5))}, TypeError, "bounds must be a AutoNorm, got NormBound"),
-        ({"terms": terms_of(bounds=RecordBounds(5))}, TypeError, "bounds must be a AutoNorm, got RecordBounds"),
+        ({"terms": terms_of(bounds=NormBound(5))}, TypeError, "bounds must be an AutoNorm, got NormBound"),
+        ({"terms": terms_of(bounds=RecordBounds(5))}, TypeError, "bounds must be an AutoNorm, got RecordBounds"),
         ({"terms": terms_of(window_count=2)}, ValueError, "window_count must be 1 where a norm is chosen"),
         ({"terms": terms_of(PrivacySpec(rho=9999, summary_counts=None))}, ValueError, "rho must be at most"),
         ({"terms": terms_of(output_cells=None)}, ValueError, "bounds must be a NormBound where the number of keys"),

@@ -151,7 +151,7 @@ def test_a_part_of_a_budget_pays_for_one_release() -> None:
     raw = CountSketch(SPECS["count_sketch"])
     parts = [Part(raw, np.zeros(1, dtype=np.int64), bytes([number])) for number in range(2)]
     budget = PrivacyBudget(rho=1.0)
-    with pytest.raises(BudgetExceededError, match="has paid for another release"):
+    with pytest.raises(BudgetExceededError, match="has already paid for another release"):
         release_parts(parts, Calibration.of(raw.spec, ReleaseTerms(budget.spend(rho=0.5))))
     assert len(release_parts(parts[:1], Calibration.of(raw.spec, ReleaseTerms(budget.spend(rho=0.5))))) == 1
 
@@ -159,7 +159,7 @@ def test_a_part_of_a_budget_pays_for_one_release() -> None:
 def test_parts_of_another_spec_are_refused() -> None:
     side = np.zeros(1, dtype=np.int64)
     parts = [Part(CountSketch(SketchSpec(depth=3, width=8, seed=seed)), side) for seed in range(2)]
-    with pytest.raises(ValueError, match="one kind and spec"):
+    with pytest.raises(ValueError, match="the same kind and spec"):
         release_parts(parts, OF_RECORDS)
 
 

@@ -147,7 +147,7 @@ FREE_VOTES = laws.put(calibration, "sketch_share", lambda spec, terms: terms.sha
 def test_tables_that_cost_too_much_are_refused(name: str, fault: laws.Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     DECLARED[name]()
     fault.plant(monkeypatch)
-    with pytest.raises(ValueError, match="the tables of a release cost more than it may spend"):
+    with pytest.raises(ValueError, match="the tables cost more than the privacy loss of the release"):
         DECLARED[name]()
 
 

@@ -126,7 +126,7 @@ def test_more_records_than_scaled_counters_can_hold_are_not_planned() -> None:
 
 
 def test_noise_that_counters_cannot_hold_is_not_planned() -> None:
-    with pytest.raises(ValueError, match=r"rho is too small .*: sigma would exceed 2\*\*34; lower the bounds"):
+    with pytest.raises(ValueError, match=r"rho is too small .*: sigma would exceed 2\*\*34\. Use smaller bounds"):
         planned("count_min", NormBound(1 << 31), rho=0.01)
     planned("count_min", RecordBounds(1 << 31), rho=0.01)
 

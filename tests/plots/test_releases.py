@@ -148,7 +148,7 @@ def test_a_look_names_what_a_release_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: plot_top_k(FLAT, 3), "candidates must be given, because this release stores no items"),
+        (lambda: plot_top_k(FLAT, 3), "candidates is required, because this release does not store items"),
         (lambda: plot_cdf(TEXT), "a release of frequencies does not answer cdf"),
         (lambda: plot_cdf([1, 2], TREE), "answers must be a release or its Intervals, got list"),
         (lambda: plot_top_k(TIMELINE, 3), r"From a SketchTimeline, pass timeline.between"),

@@ -56,11 +56,11 @@ def test_a_rho_that_is_not_a_number_is_refused(rho):
 
 @pytest.mark.parametrize("make", [PrivacySpec, PrivacyBudget])
 def test_rho_or_epsilon_and_delta(make):
-    with pytest.raises(ValueError, match="exactly one of rho and epsilon must be given"):
+    with pytest.raises(ValueError, match="Set either epsilon or rho"):
         make()
-    with pytest.raises(ValueError, match="exactly one of rho and epsilon must be given"):
+    with pytest.raises(ValueError, match="Set either epsilon or rho"):
         make(rho=0.1, epsilon=1, delta=1e-6)
-    with pytest.raises(ValueError, match="delta must be given with epsilon for Gaussian noise"):
+    with pytest.raises(ValueError, match="delta is required for Gaussian noise with epsilon"):
         make(epsilon=1, noise="gaussian")
     with pytest.raises(ValueError, match='noise must be "gaussian" with rho'):
         make(rho=1, noise="laplace")
@@ -137,7 +137,7 @@ def test_ten_tenths_are_one():
 
 @pytest.mark.parametrize("make", [PrivacySpec, PrivacyBudget, PrivacyBudget(rho=1.0).spend])
 def test_a_number_without_its_name_is_refused(make):
-    with pytest.raises(TypeError, match=r"a number must be given by its name: say .*rho="):
+    with pytest.raises(TypeError, match=r"Positional arguments are ambiguous here\. Write .*rho="):
         make(2)
 
 
@@ -158,7 +158,7 @@ def test_a_share_is_at_most_the_whole_and_stands_alone():
     with pytest.raises(ValueError, match=r"share must be at most 1, got 1.5"):
         budget.spend(share=1.5)
     for both in ({}, {"rho": 1, "share": 1}):
-        with pytest.raises(ValueError, match="exactly one of share and rho must be given"):
+        with pytest.raises(ValueError, match="Set either share or rho"):
             budget.spend(**both)
     assert budget.spend(share=1).rho == 2
 
@@ -172,7 +172,7 @@ def test_a_split_spends_all_that_is_left_in_equal_parts(parts, spent):
     assert {each.rho for each in specs} == {(1 - first.rho) / parts}
     assert {(each.relation, each.reported_delta, each.summary_counts) for each in specs} == {(REPLACE_ONE, 1e-9, None)}
     assert all(each.paying_for(number) == first._with(rho=each.rho) for number, each in enumerate(specs))
-    with pytest.raises(BudgetExceededError, match="nothing is left"):
+    with pytest.raises(BudgetExceededError, match="This budget is already spent"):
         budget.split(parts)
 
 
@@ -200,7 +200,9 @@ def test_what_is_left_speaks_in_epsilon_and_rho():
 
 def test_a_refused_spending_takes_nothing():
     budget = PrivacyBudget(rho=1.0)
-    with pytest.raises(BudgetExceededError, match=r"rho=1.5 exceeds the 1 left of a budget of 1; spend less"):
+    with pytest.raises(
+        BudgetExceededError, match=r"The budget has rho = 1 left of 1; this release needs 1\.5\. Use a smaller share"
+    ):
         budget.spend(rho=1.5)
     assert budget.remaining.rho == 1
     loss = "epsilon = 7.287 at delta = 1e-06, rho = 1"
@@ -212,7 +214,7 @@ def test_a_part_of_a_budget_pays_for_one_release():
     spent = budget.spend(rho=0.5)
     for spec in (spent, copy.copy(spent), copy.deepcopy(spent)):
         assert spec.paying_for("visits") == spent
-        with pytest.raises(BudgetExceededError, match=r"paid for another release already; take one for each"):
+        with pytest.raises(BudgetExceededError, match=r"already paid for another release\. Use a spec per transform"):
             spec.paying_for("other visits")
     assert budget.spend(rho=0.5).paying_for("other visits") == spent
 
@@ -226,7 +228,7 @@ def test_what_has_no_budget_pays_for_any_release():
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps, cloudpickle_pickler.dumps])
 def test_a_budget_can_be_neither_copied_nor_pickled(copied):
-    with pytest.raises(TypeError, match="can be neither copied nor pickled"):
+    with pytest.raises(TypeError, match="cannot be copied or pickled"):
         copied(PrivacyBudget(rho=1.0))
 
 

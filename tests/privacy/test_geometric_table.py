@@ -173,10 +173,10 @@ def test_one_key_a_person_needs_a_fourth_fewer() -> None:
 @pytest.mark.parametrize(
     ("privacy", "max_keys", "message"),
     [
-        (PrivacySpec(rho=1), 1, 'method must not be "geometric" where a unit votes for several keys, or no epsilon'),
-        (PrivacySpec(epsilon=1, delta=1e-6), 2, 'method must not be "geometric" where a unit votes for several keys'),
-        (PrivacyBudget(epsilon=1, delta=1e-6).spend(share=1), 1, "or no epsilon is given"),
-        (PrivacySpec(epsilon=1, delta=1e-6, relation=REPLACE_ONE), 1, 'the method "geometric" .* needs the relation'),
+        (PrivacySpec(rho=1), 1, 'method must not be "geometric" with max_keys above 1 or without epsilon'),
+        (PrivacySpec(epsilon=1, delta=1e-6), 2, 'method must not be "geometric" with max_keys above 1'),
+        (PrivacyBudget(epsilon=1, delta=1e-6).spend(share=1), 1, "or without epsilon"),
+        (PrivacySpec(epsilon=1, delta=1e-6, relation=REPLACE_ONE), 1, 'method "geometric" .* requires the relation'),
     ],
 )
 def test_where_it_cannot_choose_it_is_refused(privacy: PrivacySpec, max_keys: int, message: str) -> None:

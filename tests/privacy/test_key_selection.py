@@ -334,7 +334,7 @@ def test_geometric_is_refused_where_units_are_replaced() -> None:
     rule = rule_of(1, method="geometric")
     privacy = PrivacySpec(rho=1, relation=REPLACE_ONE)
     terms = ReleaseTerms(privacy, privacy_unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule)
-    with pytest.raises(ValueError, match="needs the relation ADD_OR_REMOVE_ONE"):
+    with pytest.raises(ValueError, match="requires the relation ADD_OR_REMOVE_ONE"):
         choose_keys(ONE_ROW, terms)
 
 

@@ -158,7 +158,7 @@ def test_a_period_and_a_secret_key_are_in_the_words():
 def test_releases_of_different_periods_are_not_combined():
     privacy_unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD
     hour, day = (statement(privacy_unit=privacy_unit, period_micros=3_600_000_000 * hours) for hours in (1, 24))
-    with pytest.raises(IncompatibleSketchError, match="periods of different lengths"):
+    with pytest.raises(IncompatibleSketchError, match="different period lengths"):
         hour.composed(dataclasses.replace(day, release_ids=(bytes(48),)), units_disjoint=False)
 
 
@@ -256,16 +256,16 @@ def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
     [
         ({"rho": Fraction(0)}, "rho must be between"),
         ({"period_micros": -1}, "period_micros"),
-        ({"period_micros": 5}, "period_micros must be above 0 if"),
-        ({"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD}, "period_micros must be above 0 if"),
+        ({"period_micros": 5}, "period_micros must be above 0 for a privacy unit"),
+        ({"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD}, "period_micros must be above 0 for a privacy unit"),
         ({"rho": Fraction(-1)}, "rho must be between"),
         ({"rho": Fraction(1 << 65)}, "rho must be between"),
         ({"rho": Fraction(10**3000 + 1, 10**3000)}, "denominators up to"),
         ({"sigma_squared_per_level": (Fraction(1, 257),)}, "sigma_squared_per_level must be at least 1/256"),
         ({"sigma_squared_per_level": (Fraction(1 << 201),)}, "at most 2\\*\\*200"),
         ({"sigma_squared_per_level": (1 + Fraction(1, 3**5000),)}, "denominators up to"),
-        ({"sigma_squared_per_level": ()}, "at least one level"),
-        ({"release_ids": ()}, "one release id"),
+        ({"sigma_squared_per_level": ()}, "sigma_squared_per_level and release_ids must not be empty"),
+        ({"release_ids": ()}, "sigma_squared_per_level and release_ids must not be empty"),
         ({"release_ids": (bytes(16),)}, "release_ids must have 48 bytes each"),
         ({"reported_delta": 0.0}, "reported_delta must be greater than 0"),
         ({"reported_delta": 1.0}, "reported_delta must be greater than 0"),
@@ -273,7 +273,7 @@ def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
         ({"release_ids": (bytes(48), bytes(48))}, "release_ids must differ"),
         ({"window_count": 0}, "window_count must be between"),
         ({"window_count": 1 << 32}, "window_count must be between"),
-        ({"privacy_unit": PrivacyUnit.RECORD}, "when the unit is one record"),
+        ({"privacy_unit": PrivacyUnit.RECORD}, "if the privacy unit is a record"),
     ],
 )
 def test_statements_that_cannot_be_true_are_refused(changes, message):

@@ -256,7 +256,7 @@ def test_notes_that_cannot_be_true_are_refused(changes: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"bounds": AutoNorm()}, r"bounds must be the NormBound that was chosen, not AutoNorm\(\)"),
+        ({"bounds": AutoNorm()}, r"bounds must be the chosen NormBound, not AutoNorm\(\)"),
         ({"norm_share": Fraction(1, 20)}, r"norm_share must be between 2\*\*-200 and 1, and None without a NormBound"),
         ({"bounds": NORM, "norm_share": Fraction(0)}, r"norm_share must be between 2\*\*-200 and 1"),
         ({"bounds": NORM, "norm_share": Fraction(1)}, r"norm_share must be between 2\*\*-200 and 1"),
@@ -288,7 +288,7 @@ def test_release_counts_nothing_aside_and_gives_all_of_rho_to_the_sketch(kind: A
 
 
 def test_a_release_before_its_norm_is_chosen_is_refused() -> None:
-    with pytest.raises(ValueError, match="only a transform chooses the norm"):
+    with pytest.raises(ValueError, match="Only transforms support AutoNorm"):
         release(CountSketch(SPEC).in_units_of(16), ReleaseTerms(PrivacySpec(rho=1), AutoNorm(), **PEOPLE))
 
 

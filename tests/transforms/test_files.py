@@ -169,9 +169,9 @@ def test_a_file_that_holds_no_releases_stops_reading_and_is_named(damage: bytes 
     written_and_read([RELEASED], tmp_path)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-1] if damage is None else damage)
-    with pytest.raises(FormatError, match=rf"{path.name} is not a file of releases, or a damaged one"):
+    with pytest.raises(FormatError, match=rf"{path.name} is damaged or not a release file"):
         read_releases(str(path))
-    with pytest.raises(Exception, match=r"is not a file of releases, or a damaged one"):
+    with pytest.raises(Exception, match=r"is damaged or not a release file"):
         seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(path)))
 
 
@@ -198,7 +198,7 @@ def test_both_readers_give_the_same_in_the_order_of_names(tmp_path: Path) -> Non
     expected = [("a", pairs[0][1]), ("b", pairs[1][1]), ("c", pairs[2][1])]
     assert read_releases(pattern, ReleasedCountSketch, keyed=True) == expected
     assert beam_dpsketch.read_releases(pattern, ReleasedCountSketch, keyed=True) == expected
-    with pytest.raises(TypeError, match="kind and keyed must say what the files hold"):
+    with pytest.raises(TypeError, match="kind and keyed must match the contents of the files"):
         read_releases(pattern, ReleasedCountSketch)
 
 

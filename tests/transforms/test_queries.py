@@ -131,5 +131,5 @@ def test_releases_and_lists_of_the_same_pipeline_are_asked() -> None:
 
 def test_a_release_that_does_not_answer_is_refused() -> None:
     flat = release(CountSketch(SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(rho=1.0)))
-    with pytest.raises(Exception, match="a release of frequencies does not answer quantiles: ask for items, top_k, "):
+    with pytest.raises(Exception, match=r"A release of kind frequencies does not answer quantiles\. Use items, top_k"):
         answered([flat], Ask("quantiles", (0.5,)))

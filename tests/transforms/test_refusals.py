@@ -162,7 +162,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: quantiles(item=5),
         "item must be a field name, a callable or None, got int",
     ),
-    "quantiles: little noise": (lambda: quantiles(privacy=PrivacySpec(rho=1000.0)), "sigma is at least 1/16"),
+    "quantiles: little noise": (lambda: quantiles(privacy=PrivacySpec(rho=1000.0)), "sigma below 1/16"),
     "search: no values": (lambda: search(k=0), "k must be between 1 and"),
     "search: fewer": (lambda: search(k=-3), "k must be between 1 and"),
     "search: a float": (lambda: search(k=2.0), "k must be a whole number, got float"),
@@ -181,7 +181,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "groups: a sketch": (lambda: groups(SketchSpec()), "domain must be a Domain or a BytesDomain|domain must be"),
     "groups: a chosen norm over unknown keys": (
         lambda: groups(keys=AssumePublicKeys(), privacy_unit=person(AutoNorm(max_keys=2))),
-        "bounds must be a NormBound where the number of keys and windows is not public",
+        "bounds must be NormBound if the number of keys and windows is not public",
     ),
     "groups: no limit of items": (
         lambda: groups(privacy_unit=person(RecordBounds(2))),
@@ -239,7 +239,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "keys alone: all of delta": (lambda: keys_alone(PrivacySpec(rho=1.0, delta=1e-8)), "delta must be above"),
     "keys alone: much rho": (
         lambda: keys_alone(PrivacySpec(rho=4609), privacy_unit=Record()),
-        "rho, or keys.share, must be smaller: votes",
+        "Votes need noise .* Use a smaller rho",
     ),
     "over time: a chosen norm": (
         lambda: over_time(privacy_unit=person(AutoNorm())),
@@ -255,11 +255,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "over time: too many windows": (
         lambda: over_time(privacy_unit=person(RecordBounds(1), max_windows=12)),
-        "max_windows must be at most the 11 windows of the horizon, got 12",
+        "max_windows must be at most 11, the windows in the horizon, got 12",
     ),
     "over time: too many windows of a norm": (
         lambda: over_time(privacy_unit=person(NormBound(1), max_windows=12)),
-        "max_windows must be at most the 11 windows of the horizon, got 12",
+        "max_windows must be at most 11, the windows in the horizon, got 12",
     ),
     "over time: too much rho": (lambda: over_time(privacy=PrivacySpec(rho=1000)), "rho must be at most"),
     "over time: a plain list": (lambda: over_time(["Oslo"]), "spec must be a SketchSpec or ListedItems, got"),

@@ -76,7 +76,7 @@ class ReleasedTable:
         if hashing == "columns":
             if counters.shape[1] == 1:
                 raise ArgumentError(
-                    "", "a Count-Min of width 1 holds a total and no items: compare wider sketches", "E510"
+                    "", "A Count-Min with width 1 contains only a total and no items. Use a larger width", "E510"
                 )
             about = counters - np.median(counters, axis=1, keepdims=True)
             light = ~cls(about, noise, hashing, fourth).heavy

@@ -63,7 +63,7 @@ class Ask:
     def refusal(self, released: Released | type[Released], spelled: Callable[[Kind], str] = str) -> str:
         """Explain that a release does not answer, and list its questions. `spelled` formats their names."""
         others = (spelled(kind) for kind, entry in QUESTIONS.items() if hasattr(released, entry.method))
-        return f"a release of {released.kind} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"
+        return f"A release of kind {released.kind} does not answer {spelled(self.kind)}. Use {', '.join(others)}"
 
     def answer(self, released: Released) -> Answered:
         """Answer with a row for each part of the question, and with notes from the release and its answer.
@@ -92,8 +92,9 @@ class Ask:
         if self.is_of_the_whole:
             return released
         if self.metric not in released.parts:
-            names = ", ".join(filter(None, released.parts)) or "none, and metric must be left out"
-            raise ArgumentError("metric", f"must be the name of a metric of the release: {names}", "E718")
+            names = ", ".join(filter(None, released.parts))
+            words = f"must be a metric in the release: {names}" if names else "must be omitted: there are no metrics"
+            raise ArgumentError("metric", words, "E718")
         return released.parts[self.metric]
 
 

@@ -137,7 +137,7 @@ def _padded(size: int) -> int:
 def _too_heavy() -> ArgumentError:
     return ArgumentError(
         "layout",
-        "must be a tree, as $tree, for so much weight: rows of a square-root "
-        "factor have 64 bits. Or give weights in larger units",
+        "must be $tree, because this total weight could overflow the 64-bit rows of a square-root factorization. Or "
+        "use larger units for weights",
         "E515",
     )

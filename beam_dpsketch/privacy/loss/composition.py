@@ -205,24 +205,24 @@ def weak_parameters(
 
     >>> weak_parameters(noise=2.2, epsilon=2.2, delta=1e-6, attack="", people=10_000)
     []
-    >>> weak_parameters(noise=0.35, epsilon=20, delta=1e-6, attack="an attacker may know all")
-    ['epsilon = 20 at delta = 1e-06 gives little protection: an attacker may know all; use 10 or less, better 1 to 3']
+    >>> weak_parameters(noise=0.35, epsilon=20, delta=1e-6, attack="an attacker may win")
+    ['epsilon = 20 at delta = 1e-06 gives little protection: an attacker may win. Use 10 or less, preferably 1 to 3']
     """
     few, many = (_FEW, _MANY) if people is None else (max(people, 1.0),) * 2
-    known = "" if people is None else f", which is about {1 / few:.2g}"
+    known = f" for {few:,.0f} {who} or more" if people is None else f", about {1 / few:.2g}"
     found = []
     if epsilon > _LARGE_EPSILON:
         said = f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g}"
-        found.append(f"{said} gives little protection: {attack}; use 10 or less, better 1 to 3")
+        found.append(f"{said} gives little protection: {attack}. Use 10 or less, preferably 1 to 3")
     if delta * few > 1:
         found.append(
-            f"delta = {delta:g} is more than 1 over the number of {who}{known}, so its epsilon may fail for some "
-            f"of them; take much less, as {_smaller(few):g}"
+            f"delta = {delta:g} exceeds 1 / (number of {who}){known}. Use a much smaller delta, such as "
+            f"{_smaller(few):g}"
         )
     if noise > _NOISY_SHARE * many:
         found.append(
-            f"epsilon = {epsilon:.4g} at delta = {delta:g} is so small that answers are mostly noise: as much as what "
-            f"about {noise:,.0f} {who} add; raise epsilon, or rho"
+            f"epsilon = {epsilon:.4g} at delta = {delta:g} is too small for useful answers: in a count of {who}, the "
+            f"noise has a standard deviation of about {noise:,.0f}. Use a larger epsilon or rho"
         )
     return found
 
@@ -242,8 +242,8 @@ def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
     if exact <= lost:
         raise ArgumentError(
             "delta",
-            f"must be above {float(lost):g}, the delta of $KeySelection or $Thresholding, because what is left "
-            f"makes the epsilon; got {float(delta):g}",
+            f"must be above {float(lost):g}, the delta that $KeySelection or $Thresholding spends, got "
+            f"{float(delta):g}. The remaining delta determines epsilon",
             "E111",
         )
     left = (exact - lost) / (1 - lost)
@@ -262,8 +262,8 @@ def event_of(loss: Loss, *, ignore_delta: bool) -> Any:
     if loss.delta and not ignore_delta:
         raise ArgumentError(
             "ignore_delta",
-            "must be True for a release whose keys were chosen: dp_accounting has no event for its delta, so "
-            "add statement.delta to the delta that the accountant gives",
+            "must be True if the data select keys or items, because dp_accounting has no event for their delta. Add "
+            "statement.delta to the delta from the accountant",
             "E720",
         )
     name, fields = event_fields(loss)
@@ -288,5 +288,5 @@ def _package() -> Any:
     try:
         import dp_accounting
     except ImportError as error:
-        raise ImportError("to_dp_event() needs the package dp-accounting: pip install dp-accounting") from error
+        raise ImportError("to_dp_event() requires the package dp-accounting: pip install dp-accounting") from error
     return dp_accounting

@@ -17,7 +17,7 @@ def check_epsilon(epsilon: float) -> None:
 def checked_rho(rho: float) -> float:
     """Check the result of a search for rho. Raise if there is none."""
     if rho <= 0:
-        raise ArgumentError("", "epsilon and delta are too small for any rho", "E110")
+        raise ArgumentError("", "Epsilon and delta are too small for any rho. Use a larger epsilon or delta", "E110")
     return rho
 
 

@@ -41,7 +41,7 @@ class Uses:
     """
 
     def __init__(
-        self, user: str = "one PrivacySpec is", way: str = "PrivacyBudget(epsilon=1, delta=1e-6).split(2)"
+        self, user: str = "The same PrivacySpec is", way: str = "PrivacyBudget(epsilon=1, delta=1e-6).split(2)"
     ) -> None:
         self._user, self._way = user, way
         self._first: dict[int, tuple[Callable[[], Any], Any]] = {}
@@ -51,7 +51,7 @@ class Uses:
     @functools.lru_cache(maxsize=256)
     def of_settings(_digest: bytes) -> Uses:
         """Look up the uses of equal settings, identified by this digest."""
-        return Uses("equal settings are", "privacy: {share: 1/2, of: {epsilon: 1, delta: 1.0e-6}}")
+        return Uses("Equal settings are", "privacy: {share: 1/2, of: {epsilon: 1, delta: 1.0e-6}}")
 
     def note(self, source: Any, release: Any) -> None:
         """Record a release for a table or a pipeline. Warn once if it is the second for the same source."""
@@ -63,9 +63,8 @@ class Uses:
         elif first != release and not self._has_warned:
             self._has_warned = True
             words = (
-                f"{self._user} used for two releases of the same table or pipeline. Each of them spends all of "
-                "it, and both losses add up for everyone who is in both. To spend it once, split a budget: "
-                f"{self._way}"
+                f"{self._user} used for two releases from the same table or pipeline. Each release spends the whole "
+                f"loss, and both losses add up. To spend it once, split a budget: {self._way}"
             )
             warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
 
@@ -87,8 +86,7 @@ class OneRelease(Purpose):
             elif self._release != release:
                 raise BudgetExceededError(
                     "",
-                    "this PrivacySpec was taken from a budget and has paid for another release already; take one for "
-                    "each transform: budget.spend(...)",
+                    "This PrivacySpec has already paid for another release. Use a spec per transform: budget.split(3)",
                     "E105",
                 )
 
@@ -120,7 +118,7 @@ class Payer(Purpose):
         """Raise, because a declared release would not pay when it is made."""
         raise ArgumentError(
             "privacy",
-            "must not be of a ledger here, where nothing could pay before the noise; take a private transform, such "
-            "as PrivateFrequencies, or release_frame",
+            "must not be a ledger account here, because the account would not be charged before the noise is drawn. "
+            "Use a private transform, such as PrivateFrequencies, or release_frame",
             "E131",
         )

@@ -85,6 +85,8 @@ def geometric_table(grid: int, epsilon: Fraction, delta: Fraction) -> KeepTable:
         from_above = _ONE - -((-(_ONE - reserve - found) * shrunk) >> _GUARDED) if found + reserve < _ONE else _ONE
         found = min(max(grown, found), max(from_above, found), _ONE)
         if len(thresholds) + grid > _MAX_SIZE:
-            raise ArgumentError("", "epsilon is too small, with this delta, for a choice of keys", "E312")
+            raise ArgumentError(
+                "", "Epsilon is too small for key selection with this delta. Use a larger epsilon or delta", "E312"
+            )
         thresholds.extend([found] * grid)
     return KeepTable(tuple(thresholds[:-grid]))

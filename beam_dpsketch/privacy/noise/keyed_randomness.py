@@ -90,7 +90,7 @@ class KeyedRandomness:
         return "<KeyedRandomness, secret hidden>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("KeyedRandomness cannot be pickled: a secret does not travel with a pipeline")
+        raise TypeError("KeyedRandomness cannot be pickled, because a pipeline must not contain its secret")
 
 
 def check_secret(secret: bytes) -> None:
@@ -98,7 +98,7 @@ def check_secret(secret: bytes) -> None:
     if not isinstance(secret, bytes) or len(secret) < MIN_SECRET_BYTES or len(set(secret)) < _MIN_DISTINCT_BYTES:
         raise ArgumentError(
             "",
-            f'the secret must be at least {MIN_SECRET_BYTES} random bytes; make one with: python -c "import '
+            f'The secret must have at least {MIN_SECRET_BYTES} random bytes. Generate one with: python -c "import '
             'secrets; print(secrets.token_hex(32))"',
             "E120",
         )

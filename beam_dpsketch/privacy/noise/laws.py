@@ -133,5 +133,5 @@ def scale_of(parameter: Fraction) -> Fraction:
     squared = parameter / 2
     scale = Fraction(math.isqrt(squared.numerator), math.isqrt(squared.denominator))
     if scale**2 != squared:
-        raise ValueError("the parameter of Laplace noise must be twice the square of a fraction")
+        raise ValueError("the Laplace parameter must be twice a squared fraction")
     return scale

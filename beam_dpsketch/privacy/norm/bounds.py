@@ -118,13 +118,11 @@ class NormBound(NormLimit, Bounds):
     def __post_init__(self) -> None:
         if isinstance(self.max_norm, str):
             raise ArgumentTypeError(
-                "max_norm", "must be a number of records; $AutoNorm chooses it from the data", "E205"
+                "max_norm", "must be a number, got str. To choose the norm from the data, use $AutoNorm", "E205"
             )
         norm = _validate.exact(max_norm=self.max_norm)
         if norm > MAX_CONTRIBUTION or norm.denominator > _MAX_DENOMINATOR:
-            raise ArgumentError(
-                "max_norm", "must be at most 2**31, and a fraction with a denominator of at most 2**16", "E206"
-            )
+            raise ArgumentError("max_norm", "must be at most 2**31, with a denominator of at most 2**16", "E206")
         object.__setattr__(self, "max_norm", norm.numerator if norm.denominator == 1 else norm)
         _check_norm(self.norm)
         self._check_fields()
@@ -226,12 +224,17 @@ class AutoNorm(NormLimit):
         share, of_item = self.share, self.item_share
         if not isinstance(share, DefaultFraction) and (share := _validate.exact(share=share)) > _LARGEST_SHARE:
             raise ArgumentError(
-                "share", f"must be at most 1/2, the part of rho for the choice; got {float(share):g}", "E207"
+                "share",
+                f"must be at most 1/2, got {float(share):g}. This budget share pays for the choice of the norm",
+                "E207",
             )
         _validate.one_of(tuple(ITEM_SHARES), optimize_for=self.optimize_for)
         if of_item is not None and (of_item := _validate.exact(item_share=of_item)) > 1:
             raise ArgumentError(
-                "item_share", f"must be at most 1, the whole of a unit's length; got {float(of_item):g}", "E208"
+                "item_share",
+                f"must be at most 1, got {float(of_item):g}. It is the share of a contribution's length that comes "
+                "from a queried item",
+                "E208",
             )
         object.__setattr__(self, "share", share)
         object.__setattr__(self, "item_share", of_item)
@@ -272,5 +275,5 @@ class AutoNorm(NormLimit):
 def _check_norm(norm: Any) -> None:
     if norm not in ("l1", "l2"):
         raise ArgumentError(
-            "norm", f'must be "l2", the root of the sum of squares, or "l1", the total; got {norm!r}', "E227"
+            "norm", f'must be "l2" (the root of the summed squares) or "l1" (the total), got {norm!r}', "E227"
         )

@@ -150,8 +150,8 @@ class BinaryTree(RowMechanism):
         if self.windows > MAX_DENSE:
             raise ArgumentError(
                 "windows",
-                f"must be at most {MAX_DENSE:,} with the binary tree, got {self.windows:,}: use fewer windows, or the "
-                "binned mechanism, which has about half the error ($binned)",
+                f"must be at most {MAX_DENSE:,} with the binary tree, got {self.windows:,}. Use fewer windows, or "
+                "$binned, which has about half the error",
                 "E433",
             )
 

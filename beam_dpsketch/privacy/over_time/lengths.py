@@ -184,6 +184,6 @@ def _largest(counters: np.ndarray) -> int:
 def _check(most: int) -> None:
     if most >= MAX_ROW:
         raise OverflowError(
-            "the weight in these windows is too large for rows over time, whose counters have 64 bits: declare fewer "
-            "windows, or give weights in larger units"
+            "The weight in these windows is too large for the 64-bit counters of timeline rows. Declare fewer windows, "
+            "or use larger units for weights"
         )

@@ -125,5 +125,5 @@ def test_rows_without_signs_are_centred_by_their_light_cells() -> None:
     assert centred[0, 1] == pytest.approx(1 - 1.999, abs=0.01)
     uneven = np.array([[0.0, 0, 0, 0], [0, 9, 9, 0], [0, 0, 0, 0]])  # a row whose cells are all heavy
     assert np.isfinite(ReleasedTable.of(uneven, 1e-6, "columns").counters).all()
-    with pytest.raises(ValueError, match="width 1 holds a total"):
+    with pytest.raises(ValueError, match="width 1 contains only a total"):
         ReleasedTable.of(np.ones((5, 1)), 1.0, "columns")

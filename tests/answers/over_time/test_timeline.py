@@ -154,7 +154,7 @@ def test_distances_and_movers_read_the_difference(kind: str) -> None:
     assert found.after == pytest.approx([1100, 1200], abs=NEAR)
     certain = line.movers((4, 7), (1, 3), k=2, candidates=["a", "b", "c"], confidence=1 - 1e-10)
     assert [row.lower < truth < row.upper for row, truth in zip(certain, (800, 300), strict=True)] == [True, True]
-    with pytest.raises(ValueError, match="candidates must be given"):
+    with pytest.raises(ValueError, match="candidates is required"):
         line.movers(1, 0)
 
 
@@ -192,7 +192,7 @@ def test_rows_after_a_gap_wait(kind: str) -> None:
     assert line.available == 3
     with pytest.raises(
         ValueError,
-        match=r"windows 2 to 5 are not all released yet: windows 0 to 2 .*; rows? [34](, [0-9])* (is|are) missing, ",
+        match=r"Windows 2 to 5 are not all released yet\. Windows 0 to 2 .*; rows? [34](, [0-9])* (is|are) missing, ",
     ):
         line.between(2, 5)
     assert line.missing == tuple(row.number for row in rows if row.window == 3)
@@ -200,11 +200,11 @@ def test_rows_after_a_gap_wait(kind: str) -> None:
     line.add(row for row in rows if row.window == 3)
     assert (line.available, line.missing, line.gap) == (8, (), "")
     assert line.between(2, 5) == SketchTimeline(rows, HORIZON).between(2, 5)
-    with pytest.raises(ValueError, match="no window is available; row 0 is missing, and later rows wait for it"):
+    with pytest.raises(ValueError, match="No window is available; row 0 is missing, and later rows wait for it"):
         SketchTimeline(rows[1:], HORIZON).prefix(0)
     with pytest.raises(ValueError, match="rows 0, 2 are missing, and later rows wait for them"):
         SketchTimeline([rows[1], *rows[3:]], HORIZON).prefix(0)
-    with pytest.raises(ValueError, match=r"windows 0 to 7 are .*; row 0 is missing .dpsketch"):
+    with pytest.raises(ValueError, match=r"Windows 0 to 7 are .*; row 0 is missing .dpsketch"):
         SketchTimeline([], HORIZON).prefix(7)
     assert SketchTimeline(rows[-1:], HORIZON).gap.startswith("rows 0, 1, 2, 3, 4, ... are missing")
 
@@ -233,7 +233,7 @@ def test_what_is_no_range_is_refused() -> None:
         line.between(0.5, 2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="later and earlier must be different windows"):
         line.minus(3, (3, 3))
-    with pytest.raises(ValueError, match="earlier must be the number of a window, or a pair"):
+    with pytest.raises(ValueError, match="earlier must be a window number, or a pair"):
         line.distance(3, (3,))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="k must be between"):
         line.movers(3, 2, k=0)
@@ -245,15 +245,17 @@ def test_rows_of_something_else_are_refused() -> None:
         SketchTimeline([3], HORIZON)  # type: ignore[list-item]
     with pytest.raises(TypeError, match="horizon must be a Horizon"):
         SketchTimeline(rows, 8)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="row 0 was given twice: the rows are of more than one release"):
+    with pytest.raises(ValueError, match=r"Row 0 is given twice\. Pass each row from the same run once"):
         SketchTimeline([*rows, rows[0]], HORIZON)
-    with pytest.raises(ValueError, match="row 0 was not released for a horizon of 4 windows"):
+    with pytest.raises(ValueError, match="Row 0 does not belong to a horizon with 4 windows"):
         SketchTimeline(rows, dataclasses.replace(HORIZON, windows=4))
     for other in (Horizon(1060.0, 60.0, 8), Horizon(1000.0, 61.0, 8)):
-        with pytest.raises(ValueError, match="row 1 was released for another window: give the horizon"):
+        with pytest.raises(ValueError, match=r"Row 1 was released for another window\. Pass its own horizon"):
             SketchTimeline(rows[1:], other)
     again = released_rows(leaves, HORIZON)
-    with pytest.raises(ValueError, match=r"row 1 is of another run or key than row 0: .* one run of one transform"):
+    with pytest.raises(
+        ValueError, match=r"Rows 0 and 1 are from different runs or keys\. .* a single key from a single run"
+    ):
         SketchTimeline([rows[0], again[1]], HORIZON)
 
 
@@ -266,7 +268,9 @@ def test_rows_that_differ_in_more_than_their_numbers_are_refused() -> None:
         "mechanism, promise": released_rows([leaf(0)] * 2, HORIZON, "tree", run=run),
     }
     for differing, other in others.items():
-        with pytest.raises(IncompatibleSketchError, match=rf"rows 0 and 1 differ in {differing} \[dpsketch-E705\]$"):
+        with pytest.raises(
+            IncompatibleSketchError, match=rf"Rows 0 and 1 differ in {differing}\. .* \[dpsketch-E705\]$"
+        ):
             SketchTimeline([plain[0], other[1]], HORIZON)
 
 
@@ -281,7 +285,7 @@ def test_rows_that_promise_something_else_are_refused() -> None:
     _, rows = eight("root")
     privacy = rows[1].privacy
     for other in ({"side": ()}, {"rho": 9 * privacy.rho}, {"sigma_squared_per_level": (9 * privacy.sigma_squared,)}):
-        with pytest.raises(IncompatibleSketchError, match="rows 0 and 1 differ in promise"):
+        with pytest.raises(IncompatibleSketchError, match="Rows 0 and 1 differ in promise"):
             SketchTimeline([rows[0], forged(rows[1], **other)], HORIZON)
 
 
@@ -318,6 +322,6 @@ def test_keys_have_timelines_of_their_own() -> None:
     lines = SketchTimeline.by_key(pairs[::-1], HORIZON)
     assert {key: line.available for key, line in lines.items()} == {"x": 2, "y": 2}
     assert lines["x"].prefix(1) == SketchTimeline([row for key, row in pairs if key == "x"], HORIZON).prefix(1)
-    with pytest.raises(ValueError, match=r"one key, which SketchTimeline\.by_key keeps apart"):
+    with pytest.raises(ValueError, match=r"a single key from a single run\. SketchTimeline\.by_key separates keys"):
         SketchTimeline([pairs[0][1], pairs[3][1]], HORIZON)
     assert repr(lines["x"]) == "<SketchTimeline of 8 windows, 2 available>"

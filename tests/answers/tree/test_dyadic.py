@@ -365,17 +365,20 @@ SMALL = functools.cache(lambda: trees.without_noise(DyadicCountSketch(trees.exac
         (lambda tree: tree.total_weight(2), "confidence must be greater than 0"),
         (lambda tree: tree.histogram([0, 5], 1.5), "confidence must be greater than 0"),
         (lambda tree: tree.top_k(3, confidence=1.5), "confidence must be greater than 0"),
-        (lambda tree: tree.rank(None), "values must be of the domain of the release"),
-        (lambda tree: tree.rank("3"), "values must be of the domain of the release"),
-        (lambda tree: tree.rank([3, None]), "values must be of the domain of the release"),
-        (lambda tree: tree.cdf(math.nan), "values must be of the domain of the release"),
-        (lambda tree: tree.range_count(1, "x"), "high must be of the domain of the release"),
-        (lambda tree: tree.rank(pa.array(["a", None])), "values must be of the domain of the release"),
-        (lambda tree: tree.estimate("x"), "items must be of the domain of the release, whole numbers, and not null"),
-        (lambda tree: tree.interval([3, None]), "items must be of the domain of the release"),
-        (lambda tree: tree.histogram([1, "x"]), "edges must be of the domain of the release"),
-        (lambda tree: tree.range_interval("x", 1), "low must be of the domain of the release"),
-        (lambda tree: tree.histogram([1]), "edges must be at least two different values of the domain, ascending"),
+        (lambda tree: tree.rank(None), "values must be in the domain of the release"),
+        (lambda tree: tree.rank("3"), "values must be in the domain of the release"),
+        (lambda tree: tree.rank([3, None]), "values must be in the domain of the release"),
+        (lambda tree: tree.cdf(math.nan), "values must be in the domain of the release"),
+        (lambda tree: tree.range_count(1, "x"), "high must be in the domain of the release"),
+        (lambda tree: tree.rank(pa.array(["a", None])), "values must be in the domain of the release"),
+        (lambda tree: tree.estimate("x"), r"items must be in the domain of the release \(whole numbers\) and not null"),
+        (lambda tree: tree.interval([3, None]), "items must be in the domain of the release"),
+        (lambda tree: tree.histogram([1, "x"]), "edges must be in the domain of the release"),
+        (lambda tree: tree.range_interval("x", 1), "low must be in the domain of the release"),
+        (
+            lambda tree: tree.histogram([1]),
+            "edges must be at least two different values in the domain, in ascending order",
+        ),
         (lambda tree: tree.histogram([3, 1]), "edges must be at least two different values"),
         (lambda tree: tree.histogram([1, 1]), "edges must be at least two different values"),
         (lambda tree: tree.histogram([50, 60]), "edges must be at least two different values"),
@@ -404,7 +407,9 @@ def test_histogram_bins_end_before_the_next_edge_and_the_last_with_its_own() -> 
     days = released.histogram(range(11))  # ends after the domain, so that the last value has a bin of its own
     assert days.estimate.tolist() == pytest.approx(released.range_count(range(10), range(10)))
     for edges in ([12, 11], [9, 8], [8, 9, 9], [9, -1]):
-        with pytest.raises(ValueError, match="edges must be at least two different values of the domain, ascending"):
+        with pytest.raises(
+            ValueError, match="edges must be at least two different values in the domain, in ascending order"
+        ):
             released.histogram(edges)
     assert [each.estimate for each in released.histogram(list(range(10)))] == pytest.approx(
         [100, 0, 0, 0, 200, 300, 0, 0, 400]
@@ -531,11 +536,11 @@ def test_the_answers_of_a_combination_are_the_sums_of_both() -> None:
 
 def test_what_cannot_be_combined_is_refused() -> None:
     first, second = two_trees()
-    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+    with pytest.raises(IncompatibleSketchError, match="Releases with common noise cannot be combined"):
         first.combine(first)
     other = TreeSpec.for_memory(IntegerDomain(0, 998))
     stranger = trees.without_noise(DyadicCountSketch(other), release_ids=(bytes(48),))
-    with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec can be combined"):
+    with pytest.raises(IncompatibleSketchError, match="Only releases with the same kind and spec can be combined"):
         first.combine(stranger)
     for change in ({"relation": ADD_OR_REMOVE_ONE}, {"privacy_unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}):
         differing = ReleasedDyadicCountSketch(

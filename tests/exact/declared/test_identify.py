@@ -179,12 +179,12 @@ def test_the_name_of_a_class_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_each_class_of_settings_has_a_name_of_its_own() -> None:
-    with pytest.raises(ValueError, match="two classes of settings are named SketchSpec"):
+    with pytest.raises(ValueError, match="two settings classes have the name SketchSpec"):
         encodings.named("SketchSpec")(type("Another", (), {}))
     one, other = (type(name, (FloatDomain,), {}) for name in ("One", "Other"))
     settings = [encodings.canonical(domain(0, 9, 1)) for domain in (FloatDomain, one, other)]
     assert len({*settings}) == 3, "what users derive has the name of another"
-    with pytest.raises(TypeError, match="Another is no setting"):
+    with pytest.raises(TypeError, match="Another is not a setting"):
         encodings.canonical(dataclasses.make_dataclass("Another", ["width"])(3))
 
 

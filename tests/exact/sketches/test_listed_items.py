@@ -120,7 +120,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "a null column": (pa.array([SECRET, None]), TypeError, "items must be text, .* got NoneType"),
     "a float": ([SECRET, 8675309.0], TypeError, "got float"),
     "a bool": ([SECRET, True], TypeError, "got bool"),
-    "a large number": ([SECRET, 8675309 << 64], ValueError, "integer items must be at least"),
+    "a large number": ([SECRET, 8675309 << 64], ValueError, "Integer items must be at least"),
     "times": (np.array([8675309], dtype="datetime64[ns]"), TypeError, "got datetime64"),
     "a table": (np.array([[8675309]]), TypeError, "got ndarray"),
 }

@@ -77,8 +77,8 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], str, str]
     "epsilon alone": (
         lambda: {"privacy": PrivacySpec(epsilon=2)},
         {"privacy": {"epsilon": 2}},
-        r"delta must be given next to epsilon .*as in PrivacySpec\(epsilon=1, delta=1e-6\)",
-        "privacy.delta: must be given next to epsilon .*as in epsilon: 1, delta: 1.0e-6",
+        r"delta is required with epsilon, .*\(number of people\): PrivacySpec\(epsilon=1, delta=1e-6\)",
+        "privacy.delta: is required with epsilon, .*: epsilon: 1, delta: 1.0e-6",
     ),
     "chosen keys": (
         lambda: {"keys": KeySelection(1e-8, "k")},

@@ -200,7 +200,7 @@ def test_a_spec_without_summary_counts_is_of_the_same_budget() -> None:
     without = spec.without_summary_counts()
     assert without == PrivacySpec(rho=0.5, summary_counts=None)
     without.paying_for("first")
-    with pytest.raises(BudgetExceededError, match="has paid for another release"):
+    with pytest.raises(BudgetExceededError, match="has already paid for another release"):
         spec.paying_for("second")
 
 

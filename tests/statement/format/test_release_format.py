@@ -463,7 +463,7 @@ def test_golden_trees_have_their_known_answers() -> None:
 
 @pytest.mark.parametrize("levels", [1, 3])
 def test_a_release_has_one_sigma_for_each_level(levels: int) -> None:
-    with pytest.raises(ValueError, match="sigma_squared_per_level must have one value for each level"):
+    with pytest.raises(ValueError, match="sigma_squared_per_level must have a value for each level"):
         trees.released(trees.exact_tree(5), range(7), sigma_squared_per_level=(Fraction(9),) * levels)
-    with pytest.raises(ValueError, match="counters must be 7 of type int64"):
+    with pytest.raises(ValueError, match="counters must have 7 values of type int64"):
         trees.released(trees.exact_tree(5), range(8))

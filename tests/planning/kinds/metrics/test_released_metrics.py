@@ -166,7 +166,7 @@ def test_the_whole_answers_what_is_counted_aside_and_a_metric_says_to_ask_it() -
     released = release_frame(TABLE, ReleaseSpec(Metrics(TWO), PrivacySpec(rho=HUGE), Record()))
     (row,) = Ask("records").answer(released).rows
     assert row["estimate"] == released.records().estimate
-    with pytest.raises(ArgumentError, match="of several metrics, ask the whole release"):
+    with pytest.raises(ArgumentError, match="For several metrics, query the whole release"):
         Ask("records", metric="pages").answer(released)
 
 

@@ -88,7 +88,7 @@ def test_it_is_the_usual_layout_up_to_131_072_values_and_over_a_horizon_a_tree_i
     [
         (RecordBounds(5), FactorizationSpec, "a square-root factor, for ranks; a plain tree has 1.33 times its noise"),
         (RecordBounds(1, max_weight=10**6), TreeSpec, "because a factor has no room for such weights"),
-        (NormBound(5), TreeSpec, "because an L2 norm does not bound the rows of a factor"),
+        (NormBound(5), TreeSpec, "which an L2 norm does not support"),
         (AutoNorm(), TreeSpec, "because an L2 norm"),
         (NormBound(5, norm="l1"), FactorizationSpec, "a square-root factor"),
     ],
