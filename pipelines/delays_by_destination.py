@@ -60,7 +60,8 @@ def main(argv: list[str] | None = None) -> None:
     keys = KeySelection(known.keys_delta, "dest", share=known.share)
     delays = measure_delays(known.privacy, keys, NormBound(known.max_norm, max_keys=known.max_keys))
     print("What to expect, before any data is read:")
-    print(*[line for line in delays.explain().splitlines() if line.startswith(("Keys:", "Privacy:"))], sep="\n")
+    terms, _, _ = delays.explain().partition("\n\n")
+    print(terms)
 
     with pipeline:
         pipeline | ReadFlights(known.input) | delays | WriteReleases(known.output, overwrite=known.overwrite)

@@ -81,8 +81,8 @@ def test_delay_quantiles(
     options = [f"--input={flights_file}", f"--output={prefix}", "--epsilon=150", "--max_norm=6"]
     delay_quantiles.main([*options, *RUNNERS[runner]])
     printed = capsys.readouterr().out
-    assert re.search(r"Rank error .* of 100000", printed)
-    assert printed.index("Rank error") < printed.index("Arrival delay in minutes")
+    assert re.search(r"Expected rank error \(RMS\)\n  any data +at most about [\d.]+ of 100,000 ", printed)
+    assert printed.index("Expected rank error") < printed.index("Arrival delay in minutes")
     assert len(re.findall(r"^ +\d\d%(?: +-?\d+ \(-?\d+ to -?\d+\)){3}$", printed, flags=re.MULTILINE)) == 6
     assert len(re.findall(r"^ +>15 min(?: +[\d.]+% \([\d.]+% to [\d.]+%\)){3}$", printed, flags=re.MULTILINE)) == 1
     assert "Protects      all records of any one privacy id\n" in printed

@@ -65,7 +65,8 @@ class ReleasedListedItems(ReleasedSketch):
         reading = DecodedList(counters, deviation, self._margin, signed=signed)
         summary = (
             f"Decoded {len(counters):,} listed items, each from one counter.\nNoise floor: intervals reach "
-            f"+-{shown(self._margin(0.95))} (95 %); there are no collisions.\nUnlisted items were not counted."
+            f"±{shown(self._margin(0.95))} (95 %); listed items do not collide.
+Unlisted items were not counted."
         )
         return Decoded(items, reading, summary=summary, basis=self._basis(0.95))
 

@@ -154,4 +154,4 @@ class ReleasedFactorization(ReleasedRanks):
 
     @property
     def _size(self) -> str:
-        return f"ranks by a square-root factor over {self.spec.domain}, {self.spec.cells} rows{self._known}"
+        return f"ranks by a square-root factorization over {self.spec.domain}, {self.spec.cells} rows{self._known}"

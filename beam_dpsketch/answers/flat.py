@@ -380,7 +380,7 @@ def _summary(freed: FreedRows, rows: DecodedRows, sigma_squared: float, before: 
         f"Decoded {len(rows.estimates):,} items from {depth} rows of counters.",
         f"Residual: what is left in a counter has a scale of {shown(math.sqrt(freed.energy))}; noise alone has one of "
         f"{shown(sigma)}.",
-        f"Intervals reach +-{shown(reach)} on average (95 %). Noise floor: with noise alone, +-"
+        f"Intervals reach ±{shown(reach)} on average (95 %). Noise floor: with noise alone, ±"
         f"{shown(LIMIT * sigma / math.sqrt(depth))}.",
     ]
     if before <= sigma_squared * (1 + 6 * math.sqrt(2 / freed.residual.size)):

@@ -1,7 +1,7 @@
 """Released statistics: the count, sum, mean and variance of numbers, each with its interval.
 
 Guarantee: post-processing of noisy sums. Each interval alone has the requested confidence, over the noise, including
-answers from few records. Intervals describe the numbers after clipping, clamped to the clip bounds.
+answers from few records. Intervals describe the numbers after clipping, clamped to the value range.
 
 Numbers are places x from 0 to 1. Let the noisy sums, over their whole, be A of x and C of 1 - x, or with squares A of
 x^2, B of 2 x (1 - x) and C of (1 - x)^2, a partition of 1 as by Bernstein's polynomials. Their noises are independent
@@ -141,7 +141,7 @@ class Statistic(_Statistic, WithClipping):
 class ReleasedStatistics(Released):
     """A released count, sum and, on request, sum of squares. `PrivateStatistics` makes it.
 
-    Answers describe the numbers after clipping, within the clip bounds. Each interval alone has the requested
+    Answers describe the numbers after clipping, within the value range. Each interval alone has the requested
     confidence. A weighted record counts as many times as it weighs.
 
     The statement reports the noise per sum in records, relative to the change that a record causes in all sums.
@@ -177,7 +177,7 @@ class ReleasedStatistics(Released):
         return self._form(ends, moved, confidence)
 
     def mean(self, confidence: float = 0.95) -> Statistic:
-        """Estimate the mean of the numbers, between the clip bounds."""
+        """Estimate the mean of the numbers, within the value range."""
         known, (low, high) = self._mean_place(confidence), self._spec.ends
         if known is None:
             return Statistic(None, low, high).of(self._clipping)

@@ -62,7 +62,7 @@ def check(arguments: argparse.Namespace) -> int:
             declared = read_release(read_settings_file(path))
             if arguments.against is not None:
                 _check_against(declared, arguments.against, f"{path} against {arguments.against}")
-            write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
+            write(sys.stdout, f"{printable(path)}: OK: {in_words(declared)}\n")
             for words in declared.terms.warnings():
                 note(f"{path}: warning: {words}")
         except (RefusalError, OSError) as error:
@@ -79,18 +79,19 @@ def _said(path: str, error: Exception) -> object:
 
 
 def in_words(declared: ReleaseSpec) -> str:
-    """Describe the release, its privacy unit and its privacy loss, without keys or items."""
+    """Describe the release in printable lines: the count, the privacy unit, the bounds and the loss, without items."""
     terms, k = declared.terms, declared.count.wanted
     counted = f"the {k} most frequent values" if k else declared.count.name
     counted += f" of {', '.join(dict.fromkeys(map(str, declared.selectors.items.values())))}"
     weight = "" if declared.weight is None else f", weighted by {declared.weight}"
     whose = "" if declared.privacy_id is None else f" (column {declared.privacy_id.field})"
-    return (
-        f"{counted}{weight}{_keys(declared)}{_windows(declared)}\n"
-        f"  protects      {terms.privacy_unit.value}{whose}\n"
-        f"  contribution  {terms.asked.words(terms)}\n"
-        f"  privacy       {loss_in_words(terms)}"
+    lines = (
+        f"{counted}{weight}{_keys(declared)}{_windows(declared)}",
+        f"  protects      {terms.privacy_unit.value}{whose}",
+        f"  contribution  {terms.asked.words(terms)}",
+        f"  privacy       {loss_in_words(terms)}",
     )
+    return "\n".join(map(printable, lines))
 
 
 def _keys(declared: ReleaseSpec) -> str:

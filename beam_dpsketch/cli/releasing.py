@@ -102,7 +102,8 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
         refuse_input(arguments.output, found.paths)
         for words in declared.terms.warnings():
             note(f"warning: {words}")
-        note(f"releasing {in_words(declared)}")
+        what, *its_terms = in_words(declared).splitlines()
+        note(f"releasing {what}", *its_terms)
         released = release_frame(found.table, declared)
     return released
 

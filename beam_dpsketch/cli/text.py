@@ -45,11 +45,15 @@ def in_words_of(kind: type[OneCodeError], *errors: type[Exception]) -> Iterator[
         raise kind.of(error) from None
 
 
-def note(message: object) -> None:
-    """Write a message to stderr, with a line for each refusal. A closed stderr does not change the exit code."""
+def note(message: object, *more: str) -> None:
+    """Write a message to stderr, with a line for each refusal, and more lines below it.
+
+    A closed stderr does not change the exit code.
+    """
     lines = message.refusals if isinstance(message, RefusalError) else (message,)
     try:
-        write(sys.stderr, "".join(f"dpsketch: {printable(str(line))}\n" for line in lines))
+        shown = [*(f"dpsketch: {printable(str(line))}\n" for line in lines), *(f"{printable(line)}\n" for line in more)]
+        write(sys.stderr, "".join(shown))
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # the interpreter would fail at exit
 

@@ -12,6 +12,8 @@ import bisect
 import dataclasses
 import functools
 import math
+import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -30,7 +32,7 @@ from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.words import round_up, shown_plainly
 
 MAX_PLANNED = 1 << 14  # longer horizons take seconds
-_LABEL, _SETTING = 14, 36
+_LABEL, _SETTING, _WIDTH = 14, 36, 120
 
 
 class Line(NamedTuple):
@@ -53,15 +55,32 @@ class Line(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words after the label, with aligned lines."""
-        return f"{self.label:<{_LABEL}}" * bool(self.label) + self.words.replace(
-            "\n", "\n" + " " * _LABEL * bool(self.label)
-        )
+        """The words after the label, folded into aligned lines."""
+        indent = _LABEL if self.label else 0
+        folded = [part for line in self.words.splitlines() for part in _folded(line, _WIDTH - indent)]
+        return f"{self.label:<{indent}}" + ("\n" + " " * indent).join(folded)
 
 
 def numbered(name: str, number: Any, words: str = "", label: str = "") -> Line:
     """Make a line for a number with the same name in `as_dict`."""
     return Line(words, name, number, {name: _plain(number)}, label)
+
+
+def _folded(line: str, width: int) -> Iterator[str]:
+    """Fold a line between clauses if possible, otherwise between words, but not before a percent sign."""
+    folded = ""
+    for clause in re.split("(?<=; )", line):
+        if folded and len(folded + clause.rstrip()) > width:
+            yield from _wrapped(folded, width)
+            folded = ""
+        folded += clause
+    yield from _wrapped(folded, width)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    words = line.rstrip().replace(" %", "\xa0%")
+    wrapped = textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False)
+    return [each.replace("\xa0", " ") for each in wrapped]
 
 
 def in_table(heading: str, rows: Iterable[tuple[str, str]]) -> str:
@@ -165,10 +184,16 @@ class Plan:
 
     def __str__(self) -> str:
         terms = "\n".join(line.text for line in self.lines if line.label and line.words)
-        return "\n\n".join([terms, *(line.words for line in self.lines if line.words and not line.label)])
+        return "\n\n".join([terms, *(line.text for line in self.lines if line.words and not line.label)])
 
     def _repr_html_(self) -> str:
-        return html_table(([line] for line in str(self).splitlines()), caption="Plan")
+        shown = sorted((line for line in self.lines if line.words), key=lambda line: not line.label)
+        rows = (
+            ["" if number else line.label, words]
+            for line in shown
+            for number, words in enumerate(line.words.splitlines())
+        )
+        return html_table(rows, caption="Plan")
 
 
 def _plain(value: Any) -> Any:
@@ -211,7 +236,7 @@ def _noise_in_words(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> str:
 
 def under_norm(terms: ReleaseTerms) -> str:
     """Name the norm to which the planned noise refers, if the data choose the norm. Otherwise empty."""
-    return "" if terms.norm is None else " for a norm of 1, and in proportion for the chosen norm"
+    return "" if terms.norm is None else ", for a norm of 1 and proportional to the norm"
 
 
 def paid_in_words(terms: ReleaseTerms, share: Fraction | None = None) -> str:
@@ -227,7 +252,7 @@ def aside_line(calibration: Calibration) -> str:
     if calibration.terms.norm is not None or isinstance(terms, RowTerms):  # unknown noise, or timeline rows
         return ""
     notes = calibration.notes
-    said = [f"{note.words} ±{-note.interval(0.95).lower:,.3g}" for note in notes]
+    said = [f"{note.words} ±{in_digits(-note.interval(0.95).lower)}" for note in notes]
     if terms.total_cells is not None and not any(WEIGHT in counter.names for counter in terms.counters):
         said.append("the total from the counters themselves, without a budget share")
     if calibration.lost:
@@ -243,10 +268,11 @@ def bound_in_words(terms: ReleaseTerms) -> str:
 
 def order_line(terms: ReleaseTerms, crossover: float) -> str:
     """Format the weight from which the other norm gives narrower intervals."""
-    other, side, few = (1, "below", "up to") if terms.bounds.total_weight is None else (2, "above", "more than")
+    other, side, few = (1, "below", "at most") if terms.bounds.total_weight is None else (2, "above", "more than")
+    items = int(crossover**2)
     return (
-        f"Hint: an L{other} norm is more accurate if the total weight of heavy people is {side} "
-        f"{crossover:.2g} times their L2 norm, as with records spread evenly over {few} {int(crossover**2)} items."
+        f"Hint: an L{other} norm is more accurate if the total weight of heavy people is {side} {crossover:.2g} times "
+        f"their L2 norm,\nwhich is true for records spread evenly over {few} {items} item{'s' * (items != 1)}."
     )
 
 
@@ -280,24 +306,20 @@ def _windows(plan: Plan) -> Iterator[tuple[str, str]]:
             f"{mechanism.windows}",
         )
     if apart is not None and isinstance(mechanism, BinnedRoot) and mechanism.windows <= MAX_DENSE:
-        alone, who, growth = [math.sqrt(each) for each in calibrate(spec, apart.under(1))], "The timeline", 1.0
+        alone, who, growth = [math.sqrt(each) for each in calibrate(spec, apart.under(1))], "the timeline", 1.0
         windows = min(math.floor(terms.bounds.squared_length), mechanism.windows)
         if terms.bounds.has_norm and terms.window_count == 1 and windows > 1:
-            who = f"With a norm that keeps any person with a record in each of {windows} windows in full, the timeline"
+            who = f"with a norm that never clips one record in each of {windows} windows, the timeline"
             growth = math.sqrt(windows / mechanism.squared_reach(windows))
         ranges = _closer_from(mechanism, growth * math.hypot(*alone) / math.hypot(*sigmas))
-        closer = f"from ranges of {ranges} windows on" if ranges else "for no range of windows"
+        closer = f"for ranges of at least {ranges} windows" if ranges else "for no range of windows"
         yield (
             "Alternative",
-            f"a separate release per window: sigma = {_span(alone)} per counter. {who} is closer {closer}",
+            f"a separate release per window: sigma = {_span(alone)} per counter; {who} is more accurate {closer}",
         )
 
 
-def alternatives(
-    sign: str,
-    errors: Mapping[str, Sequence[tuple[float | Fraction, float]]],
-    heading: str = "What would change it (noise only)",
-) -> str:
+def alternatives(sign: str, errors: Mapping[str, Sequence[tuple[float | Fraction, float]]], heading: str) -> str:
     """Format the errors at other settings, by the name of the setting."""
     rows = {
         name: "   ".join(f"{in_digits(setting)}: {sign}{in_digits(error)}" for setting, error in each)

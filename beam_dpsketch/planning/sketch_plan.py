@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
@@ -107,7 +106,7 @@ def _full(calibration: Calibration, n: int | None) -> Iterator[str]:
 
 
 def _about(calibration: Calibration, keys: int | None, layout: str, even_records: int | None) -> Iterator[Line]:
-    spec, sigmas = calibration.spec, [math.sqrt(each) for each in calibration.per_table]
+    spec = calibration.spec
     fields = {
         "kind": spec.kind,
         "counters": spec.cells,
@@ -116,13 +115,15 @@ def _about(calibration: Calibration, keys: int | None, layout: str, even_records
         "keys": keys,
         "bytes": spec.cells * BYTES_PER_COUNTER * (keys or 1),
     }
-    tables = f"{len(sigmas)} tables" if len(sigmas) > 1 else "1 table"
-    size = f"{spec.cells:,} counters, {spec.cells * BYTES_PER_COUNTER:,} bytes at {BYTES_PER_COUNTER} per counter"
+    noise, size = calibration.terms.noise, f"{spec.cells:,} counters"
+    size += f", {spec.cells * BYTES_PER_COUNTER:,} bytes at {BYTES_PER_COUNTER} per counter"
     levels = "".join(
-        f"\nlevel {number}: {level}, sigma = {sigma:.4g}"
-        for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False))
+        f"\nlevel {number}: {level}, {noise.measure} = {noise.spread(parameter):.4g}"
+        for number, (level, parameter) in enumerate(zip(spec.describe_levels(), calibration.per_table, strict=False))
+        if len(calibration.per_table) > 1
     )
-    words = f"{spec.title}: {tables}, {size}{copies_in_words(keys)}{levels}"
+    tables = f"{len(calibration.per_table)} levels, " * (len(calibration.per_table) > 1)
+    words = f"{spec.title}: {tables}{size}{copies_in_words(keys)}{levels}"
     yield Line(words, "memory", fields["bytes"], fields, "Counters")
     yield Line(layout, "layout", layout, label="Layout")
 
@@ -151,15 +152,15 @@ def _expected(
     yield from _ranks(n, numbers)
     if guess is None and advice is not None and advice.measure == "rank error" and has_numbers(spec):
         yield Line(
-            "Rank errors only. Values in a long tail move much more. Give the number of records and the typical median "
-            "and 99th percentile for errors in values."
+            "Rank errors only. A small rank error can be a large error in values, as in a long tail.\n"
+            "Give the number of records and the typical median and 99th percentile to see errors in values."
         )
     yield from _found(calibration, n, numbers)
     half_width, errors, words = numbers.get("half_width"), numbers.get("errors"), ""
     if half_width is not None:
-        rows = [("noise only", f"±{half_width:,.3g}{'; listed items do not collide' * spec.is_listed}")]
+        rows = [("noise only", f"±{in_digits(half_width)}{'; listed items do not collide' * spec.is_listed}")]
         if errors is not None:
-            on_data = f"±{errors.half_width:,.3g} (noise and collisions; RMS error {errors.deviation:,.3g})"
+            on_data = f"±{in_digits(errors.half_width)} (noise and collisions; RMS error {in_digits(errors.deviation)})"
             rows.append((f"{n:,} Zipf-distributed records", on_data))
         words = in_table("Expected margin of error of a count (95 %)", rows)
         if errors is not None:
@@ -171,7 +172,8 @@ def _expected(
     yield _values(guess, numbers)
     is_noise, words = _is_mostly_noise(n, numbers), ""
     if is_noise:
-        more = f"a larger {terms.privacy.currency}{'' if spec.is_listed else ', more memory'}"
+        loss = "epsilon" if terms.privacy.pure is not None else "rho"
+        more = f"a larger {loss}{'' if spec.is_listed else ', more memory'}"
         words = f"answers would be mostly noise; use more data, {more} or a smaller bound"
     yield numbered("is_mostly_noise", is_noise, words, "Warning")
     yield numbered("advice", advice, "" if advice is None else _advised(advice, terms))
@@ -180,12 +182,16 @@ def _expected(
 def _ranks(n: int | None, numbers: Mapping[str, Any]) -> Iterator[Line]:
     rows, deviations, known = [], numbers.get("rank_deviation"), numbers.get("rank_deviation_known_total")
     for name, deviation in (deviations or {}).items():
-        data, about = ("any data", "at most about ") if name == "any" else (f"{name} data", "about ")
+        data, about = ("any data", "at most about ") if name == "any" else (f"{_in_print(name)} data", "about ")
         rows.append((data, f"{about}{in_digits(deviation)} of {n:,} ({100 * deviation / (n or 1):.2g} %)"))
     if known is not None:
         rows.append(("any data, with a public total", f"at most about {in_digits(known)}"))
     yield numbered("rank_deviation", deviations, in_table("Expected rank error (RMS)", rows) if rows else "")
     yield numbered("rank_deviation_known_total", known)
+
+
+def _in_print(name: str) -> str:
+    return name.replace("lognormal", "log-normal").replace("zipf", "Zipf-distributed")
 
 
 def _values(guess: Guess | None, numbers: Mapping[str, Any]) -> Line:
@@ -245,4 +251,5 @@ def _advised(advice: Advice, terms: ReleaseTerms) -> str:
         data += f", for example {needed.people:,} {terms.privacy_unit.noun}s with {each} each"
     hint = "" if advice.crossover is None else f"\n{order_line(terms, advice.crossover)}"
     settings = {bound_in_words(terms): advice.by_bound, f"epsilon{of_norm}": advice.by_epsilon}
-    return f"{alternatives(sign, settings)}\n{data}.{hint}"
+    heading = f"What would change the {advice.measure} (noise only)"
+    return f"{alternatives(sign, settings, heading)}\n{data}.{hint}"

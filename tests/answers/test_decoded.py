@@ -108,7 +108,7 @@ def test_the_summary_names_residual_noise_floor_and_share() -> None:
     text = DECODED.explain()
     assert "1,500 items" in text
     assert "noise alone has one of 5" in text
-    assert "Noise floor: with noise alone, +-4.383" in text  # 1.96 * 5 / sqrt(5)
+    assert "Noise floor: with noise alone, ±4.383" in text  # 1.96 * 5 / sqrt(5)
     assert "about 100.0% of the weight" in text
     weighed = noisy_release(WEIGHTS, sigma=5, side=(by_hand.note(WEIGHT, value=123_456),)).decode([0]).explain()
     assert re.search("estimates sum to about (19|20),..., of 123,456 in the release", weighed)

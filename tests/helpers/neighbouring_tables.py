@@ -267,7 +267,7 @@ def _items(declared: ReleaseSpec, rng: random.Random) -> list[Any]:
         names = [f"{a}{b}" for a, b in itertools.product("abcdefgh", "ijklmnop")]
     rng.shuffle(names)
     if declared.count.name == "statistics":
-        return [-9 * ITEMS, 9 * ITEMS, *names[:10]]  # outside both clip bounds
+        return [-9 * ITEMS, 9 * ITEMS, *names[:10]]  # outside the value range
     if declared.count.by_item:
         return names[:6]
     if declared.count.name == "metrics" or spec.has_factor:

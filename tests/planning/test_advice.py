@@ -169,10 +169,14 @@ def test_a_norm_that_the_data_choose_is_shown_for_many_norms(name: str) -> None:
     assert found.by_epsilon == advice(name, terms.under(50)).by_epsilon
     words = str(plan(SPECS[name], terms, 10_000))
     assert "an L2 norm per privacy id, chosen from the data with 10 % of rho" in words
-    assert "at delta = 1e-06 under a norm of 50:" in words
-    assert "% of all that counts under a norm of 50:" in words
-    assert "made-up data" not in words
-    assert "much noise" not in words
+    assert "\n  epsilon at a norm of 50  " in words
+    assert "% of the total at a norm of 50: at least " in words
+    assert "imulated data" not in words
+    assert "mostly noise" not in words
+
+
+def flat(planned: object) -> str:
+    return " ".join(str(planned).split())
 
 
 def test_one_record_has_no_other_bound_and_needs_records() -> None:
@@ -180,9 +184,9 @@ def test_one_record_has_no_other_bound_and_needs_records() -> None:
     planned = plan(SPECS["listed items"], terms, target_error=0.05)
     assert planned.advice.by_bound == ()
     assert planned.advice.needed == (Fraction(1, 20), 197, None, 1)
-    assert "For a half width of 5 % of all that counts: 197 records or more must count." in str(planned)
-    assert "by records kept" not in str(planned)
-    assert "people" not in str(planned)
+    assert "For a margin of error of 5 % of the total: at least 197 records.\n" in f"{planned}\n"
+    assert "max_records" not in str(planned)
+    assert "for example" not in str(planned)
 
 
 def test_people_with_weights_count_what_their_bound_allows() -> None:
@@ -191,8 +195,8 @@ def test_people_with_weights_count_what_their_bound_allows() -> None:
     assert of_records.advice.needed == of_norm.advice.needed
     assert of_norm.advice.needed.each == 30
     for planned in (of_records, of_norm):
-        assert "of 1 % of all that counts: a weight of " in str(planned)
-        assert f"from {planned.advice.needed.people:,} people with a weight of 30 each." in str(planned)
+        assert "of 1 % of the total: at least a total weight of " in str(planned)
+        assert f"for example {planned.advice.needed.people:,} privacy ids with a weight of 30 each." in flat(planned)
 
 
 def test_bounds_and_epsilons_that_a_release_would_refuse_are_left_out() -> None:
@@ -236,16 +240,16 @@ def test_transforms_advise_in_words() -> None:
         "item": "page",
     }
     transforms = {
-        "half width": PrivateFrequencies(SPECS["count_sketch"], **common),
+        "margin of error": PrivateFrequencies(SPECS["count_sketch"], **common),
         "rank error": PrivateQuantiles(SPECS["exact tree"], **common),
         "detection limit": PrivateTopK(IPv4Domain(), k=5, **common),
     }
     for measure, transform in transforms.items():
         explained = transform.explain(target_error=0.025)
-        assert f"{measure.capitalize()} from the noise alone, by norm: " in explained
-        assert f"{measure.capitalize()} from the noise alone, by epsilon at delta = 1e-06: " in explained
-        assert f"For a {measure} of 2.5 % of all that counts: " in explained
-        assert "people with 20 record(s) each." in explained
+        assert f"What would change the {measure} (noise only)\n  norm     5: " in explained
+        assert "\n  epsilon  0.5: " in explained
+        assert f"For a {measure} of 2.5 % of the total: " in explained
+        assert "privacy ids with 20 records each." in flat(explained)
 
 
 def test_continual_release_has_no_advice() -> None:
@@ -256,7 +260,7 @@ def test_continual_release_has_no_advice() -> None:
         privacy_unit=Record(),
         item="page",
     )
-    assert "from the noise alone, by" not in transform.explain()
+    assert "What would change" not in transform.explain()
 
 
 @pytest.mark.one_fast_case
@@ -296,7 +300,6 @@ def test_no_loss_is_shown_below_the_truth(privacy: dict[str, object]) -> None:
 @pytest.mark.parametrize("privacy", [{"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "delta": 1e-6}], ids=str)
 def test_plan_and_check_say_a_loss_alike(privacy: dict[str, object]) -> None:
     config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "privacy_unit": "record"})
-    (line,) = [line for line in str(config.plan()).splitlines() if line.startswith("Privacy: ")]
-    loss = line.removeprefix("Privacy: ").split("; ")[0]
+    (loss,) = [line[14:] for line in str(config.plan()).splitlines() if line.startswith("Privacy  ")]
     assert ", for adding or removing one record" in loss
-    assert in_words(config).endswith(f"; {loss}")
+    assert in_words(config).endswith(f"\n  privacy       {loss}")

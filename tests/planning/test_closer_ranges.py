@@ -45,17 +45,17 @@ SETTINGS: dict[str, tuple[Any, PrivacySpec, Any]] = {
     "people in many windows": (LISTED, EPSILON, MANY),
     "a norm of a stream": (SKETCH, RHO, PrivacyId("p", NormBound(4), max_windows=3)),
 }
-SAID = re.compile(
-    r"A release of its own for each window: sigma = (\S+)(?: to (\S+))? on each counter\. (.*) is closer (.*)\."
-)
+SAID = re.compile(r"a separate release per window: sigma = (\S+)(?: to (\S+))? per counter; (.*) is more accurate (.*)")
 
 
 def said(spec: ReleaseSpec) -> tuple[float, str, int | None]:
     """The sigma of a release of a window, about whom the rest is, and the length; `None` for no range."""
-    (line,) = [line for line in str(spec.plan()).splitlines() if line.startswith("A release of its own")]
+    planned = spec.plan()
+    (line,) = [line.words for line in planned.lines if line.label == "Alternative"]
+    assert " ".join(str(planned).split()).endswith(f" Alternative {line}")
     match = SAID.fullmatch(line)
     assert match, line
-    length = re.fullmatch(r"from ranges of (\d+) windows on", match[4])
+    length = re.fullmatch(r"for ranges of at least (\d+) windows", match[4])
     assert length or match[4] == "for no range of windows"
     return float(match[1]), match[3], int(length[1]) if length else None
 
@@ -97,7 +97,7 @@ def test_the_range_is_that_of_matrices(name: str, windows: int) -> None:
     alone = sigmas(ReleaseSpec(over_time.count, privacy, privacy_unit, item="a", windows=TimeRange(0, DAY * windows)))
     sigma, who, length = said(over_time)
     assert sigma == pytest.approx(alone.min(), rel=1e-3)
-    assert who == "The timeline"
+    assert who == "the timeline"
     rows = matrix(horizon)
     assert length == first_closer(rows, np.linalg.norm(alone) / np.linalg.norm(sigmas(over_time)))
 
@@ -124,8 +124,8 @@ def test_a_norm_is_told_for_people_that_it_keeps(norm: float, kept: int) -> None
     assert longest <= math.sqrt(float(horizon.rows.squared_reach(kept))) <= 1.1 * longest
     growth = math.sqrt(kept / horizon.rows.squared_reach(kept))
     assert length == first_closer(rows, growth * np.linalg.norm(alone) / np.linalg.norm(sigmas(over_time)))
-    assert who == (f"With a norm that keeps any person with a record in each of {kept} windows in full, the timeline"
-                   if kept > 1 else "The timeline")  # fmt: skip
+    assert who == (f"with a norm that never clips one record in each of {kept} windows, the timeline"
+                   if kept > 1 else "the timeline")  # fmt: skip
 
 
 def test_keys_trees_and_long_horizons() -> None:
@@ -136,4 +136,4 @@ def test_keys_trees_and_long_horizons() -> None:
     assert said(keyed) == said(plain)
     tree, long = Horizon(0, DAY, 48, mechanism="tree"), Horizon(start=0, window_size=DAY, windows=2049)
     for windows in (tree, long, TimeRange(0, DAY), None):
-        assert "A release of its own" not in str(ReleaseSpec(LISTED, EPSILON, Record(), windows=windows).plan())
+        assert "Alternative" not in str(ReleaseSpec(LISTED, EPSILON, Record(), windows=windows).plan())

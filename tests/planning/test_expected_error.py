@@ -1,6 +1,7 @@
 """The planner's closed form is the error of the fitted tree, and its refusals and words are right."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -72,13 +73,13 @@ def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
 
 def test_a_plan_says_the_layout_the_noise_and_the_error():
     text = str(plan(IntegerDomain(0, 65_535), TERMS.without_summary_counts(), n=100_000))
-    assert "quantiles, by a square-root factor: 1 table, 65536 counters, 262144 bytes" in text
-    assert "at most about 4.32 of 100000" in text
+    assert "Counters      square-root factorization: 65,536 counters, 262,144 bytes at 4 per counter" in text
+    assert "at most about 4.32 of 100,000 (0.0043 %)" in text
     tree = str(plan(TreeSpec.for_memory(IntegerDomain(0, 65_535)), TERMS.without_summary_counts(), n=100_000))
-    assert "quantiles: 8 tables, 87380 counters, 349520 bytes" in tree
-    assert "level 7: exact 65536, sigma = 2.828" in tree
-    assert "at most about 5.86 of 100000" in tree
-    assert "With a public total: 5.13" in tree
+    assert "Counters      tree: 8 levels, 87,380 counters, 349,520 bytes at 4 per counter" in tree
+    assert "level 7: exact 65,536, sigma = 2.828" in tree
+    assert "at most about 5.86 of 100,000 (0.0059 %)" in tree
+    assert re.search(r"\n  any data, with a public total +at most about 5\.13$", tree, re.MULTILINE)
 
 
 def test_a_plan_is_of_the_part_of_rho_that_side_counters_leave():
@@ -95,7 +96,7 @@ def test_a_plan_is_of_the_part_of_rho_that_side_counters_leave():
     )
     assert both[0].rank_deviation_known_total == pytest.approx(grown * both[1].rank_deviation_known_total, rel=1e-12)
     tree = plan(TreeSpec.for_memory(domain), usual, n=100_000)
-    assert f"level 7: exact 65536, sigma = {math.sqrt(4 * 2 * 8 / (2 * 0.96)):.4g}" in str(tree)
+    assert f"level 7: exact 65,536, sigma = {math.sqrt(4 * 2 * 8 / (2 * 0.96)):.4g}" in str(tree)
 
 
 def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):
@@ -121,7 +122,7 @@ def test_useless_settings_are_said_with_the_numbers():
         TreeSpec.for_memory(IPv4Domain(), 1000)
     useless = plan(IntegerDomain(0, 65_535), ReleaseTerms(PrivacySpec(rho=0.01)), n=100)
     assert useless.is_mostly_noise
-    assert "Answers would have much noise: raise rho or memory" in str(useless)
+    assert "answers would be mostly noise; use more data, a larger rho, more memory or a " in str(useless)
     assert not plan(IntegerDomain(0, 65_535), TERMS, n=100_000).is_mostly_noise
     with pytest.raises(ValueError, match="n must be between"):
         plan(IntegerDomain(0, 9), TERMS, n=0)
@@ -133,4 +134,4 @@ def test_keys_multiply_the_memory_and_windows_are_said():
     assert seven.memory == 7 * one.memory
     assert "for each of 7 keys" in str(seven)
     assert "rho covers the 7 windows" in str(seven)
-    assert "<td>Contribution: up to 2 records per privacy id" in one._repr_html_()
+    assert "<td>Contribution</td><td>up to 2 records per privacy id" in one._repr_html_()

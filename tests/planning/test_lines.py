@@ -53,7 +53,14 @@ def declared(kind: str, privacy_unit: str) -> Any:
 def test_attributes_text_and_fields_are_those_of_the_lines(kind: str, privacy_unit: str) -> None:
     plan = declared(kind, privacy_unit).plan(1000)
     lines = [line for line in plan.lines if line.words]
-    assert str(plan).splitlines() == [each for line in lines for each in line.words.splitlines()]
+    labelled = [line.text for line in lines if line.label]
+    assert str(plan) == "\n\n".join(["\n".join(labelled), *(line.text for line in lines if not line.label)])
+    for line in lines:
+        (first, *more), start = line.text.splitlines(), len(line.label) and 14
+        assert first[:start].rstrip() == line.label
+        assert not start or all(not each[:start].strip() for each in more)
+        assert " ".join(line.text[start:].split()) == " ".join(line.words.split())
+        assert max(map(len, (first, *more))) <= 120
     named = [line for line in (*plan.about, *plan.promised, *plan.expected) if line.name]
     assert len({line.name for line in named}) == len(named)
     assert all(getattr(plan, line.name) is line.number for line in named)

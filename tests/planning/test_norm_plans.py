@@ -53,10 +53,13 @@ def test_noise_is_planned_in_records_as_for_as_many_records(name: str, relation:
     assert of_norm.sigma_squared == of_records.sigma_squared
     assert of_norm.half_width == (of_records.half_width and pytest.approx(of_records.half_width, rel=2**-12))
     assert of_norm.detection == of_records.detection
-    words = str(of_norm).replace("kept weight", "kept records").replace("by norm:", "by records kept of each:")
-    lines, others = (re.sub(r"\d[\d,]*(?:\.\d+)?", _rounded, each).splitlines() for each in (words, str(of_records)))
+    words = str(of_norm).replace("clipped weight", "records after clipping").replace("  norm  ", "  max_records  ")
+    lines, others = (
+        re.sub(" +", " ", re.sub(r"\d[\d,]*(?:\.\d+)?", _rounded, each)).splitlines()
+        for each in (words, str(of_records))
+    )
     assert [line for line, other in zip(lines, others, strict=True) if line != other] == [
-        "Contribution: clipped to an L2 norm of 20 records per privacy id; up to 20 records always count in full."
+        "Contribution clipped to an L2 norm of 20 records per privacy id; up to 20 records always count in full"
     ]
 
 
@@ -114,7 +117,7 @@ def test_parts_of_a_record_are_planned(name: str) -> None:
     half = planned(name, NormBound(Fraction(5, 2)))
     whole = planned(name, NormBound(5))
     assert [4 * value for value in half.sigma_squared] == list(whole.sigma_squared)
-    assert "clipped to an L2 norm of 2.5 records per privacy id; up to 2 records always count in full." in str(half)
+    assert "clipped to an L2 norm of 2.5 records per privacy id; up to 2 records always count in full\n" in str(half)
     assert "an L2 norm of 2.5 records" in half._repr_html_()
 
 
@@ -146,4 +149,4 @@ def test_transforms_explain_a_norm(transform: Any) -> None:
         privacy=PrivacySpec(rho=1), privacy_unit=PrivacyId("user", NormBound(20)), item="page"
     ).explain(50_000)
     assert "clipped to an L2 norm of 20 records per privacy id" in explained
-    assert "protected: all records of any one privacy id" in explained
+    assert "Protects      all records of any one privacy id\n" in explained

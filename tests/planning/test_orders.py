@@ -90,7 +90,7 @@ def test_where_there_is_no_choice_nothing_is_said(transform: Any) -> None:
 def test_an_order_that_only_takes_is_said_before_it_runs(privacy: dict[str, Any]) -> None:
     with pytest.warns(PrivacyWarning, match="An L1 norm clips more than an L2 norm"):
         found = counted(NormBound(9, norm="l1"), **privacy)
-    assert line(found, "Warning: An L1 norm clips more") is not None
+    assert line(found, "Warning       an L1 norm takes more") is not None
 
 
 def test_a_plan_of_groups_says_from_which_count_on_by_bound() -> None:
@@ -102,15 +102,15 @@ def test_a_plan_of_groups_says_from_which_count_on_by_bound() -> None:
 
     for kind, make in (
         ("norm", lambda b: NormBound(b, max_keys=9)),
-        ("records kept of each", lambda b: RecordBounds(b, max_keys=1)),
+        ("max_records", lambda b: RecordBounds(b, max_keys=1)),
     ):
         plan = grouped(make(10))._declared.plan()
         by_bound = dict(plan.by_bound)
         assert set(by_bound) == {2, 5, 10, 20, 50}
         for bound in (5, 10, 50):
             assert by_bound[bound] == grouped(make(bound))._declared.plan().items.likely_count
-        assert f"by {kind}: from " in str(plan)
-    assert "by norm: from " in grouped(AutoNorm(max_keys=9)).explain()
+        assert f" with probability 99 %, at other settings\n  {kind}  2: " in str(plan)
+    assert "at other settings\n  norm  5: " in grouped(AutoNorm(max_keys=9)).explain()
 
 
 @pytest.mark.parametrize("lost", ["1e-6", "1e-7"])
@@ -126,7 +126,7 @@ def test_laplace_noise_leaves_all_of_delta_to_groups(lost: str) -> None:
             item="item",
             method=Thresholding(Fraction(lost)),
         )
-        assert f"Privacy: epsilon = 2, delta = {float(lost):g} (" in found.explain()
+        assert f"Privacy       epsilon = 2, delta = {float(lost):g} (" in found.explain()
     with pytest.raises(ValueError, match="delta must be above 1e-06"):
         PrivacyBudget(**GIVEN, keys_delta=Fraction(1, 10**6))
     with pytest.raises(ValueError, match="delta must be above 2e-06"):

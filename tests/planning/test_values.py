@@ -100,11 +100,13 @@ SETTINGS = {
 def test_settings_and_the_command_tell_errors_of_values_and_ask_for_a_guess(tmp_path: Any) -> None:
     declared = read_release(SETTINGS)
     for n in (None, 1000):
-        assert "n and typical, about the median and the 99 % point, tell errors of values" in str(declared.plan(n))
+        assert "Give the number of records and the typical median and 99th percentile to see errors in values" in str(
+            declared.plan(n)
+        )
     planned = declared.plan(100_000, typical=(30, 200), quantiles=[0.9])
     assert [each.quantile for each in planned.value_errors] == [0.9]
-    assert re.search(r"on log-normal data with a median of 30 and a 99 % point of 200: \d+ \+- \d", str(planned))
-    assert "Errors are of ranks" not in str(planned)
+    assert re.search(r"log-normal data with median 30 and 99th percentile 200\n  p90 +\d+ ±\d", str(planned))
+    assert "Rank errors only" not in str(planned)
     file = tmp_path / "delays.yaml"
     file.write_text(json.dumps(SETTINGS))
     line = f"plan --config {file} --records 1e5 --typical 30 200 --quantile 0.5 0.9 --format json"

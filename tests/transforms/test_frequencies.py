@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict
 from fractions import Fraction
 from typing import Any
@@ -312,9 +313,9 @@ def test_it_is_shown_and_explained_without_its_items() -> None:
     assert (data["sketch"], data["counters"]) == ("listed_items", 2)
     assert "depth" not in data
     for explained in (transform.explain(), transform.explain(n=1000)):
-        assert "listed_items: 1 table, 2 counters" in explained
-        assert "95 % intervals of about +- 1.96 from the noise alone; nothing collides." in explained
-        assert "made-up data" not in explained
-        assert "much noise" not in explained
-    assert "Answers would have much noise" in transform.explain(n=10)
+        assert "Counters      listed items: 2 counters, 8 bytes" in explained
+        assert re.search(r"\n  noise only +±1\.96; listed items do not collide\n", explained)
+        assert "imulated data" not in explained
+        assert "mostly noise" not in explained
+    assert "answers would be mostly noise" in transform.explain(n=10)
     assert "Jenny" not in f"{data} {transform!r} {transform.explain(9)}"

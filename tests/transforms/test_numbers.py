@@ -211,7 +211,7 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
 def test_explain_says_what_will_be_found_and_never_refuses() -> None:
     keyed = PrivateTopK(IPv4Domain(), OF_EPSILON, k=3, privacy_unit=Record(), keys=AssumePublicKeys())
     for transform in (globally(IPv4Domain()), keyed):
-        assert "Found: with 95 % probability, values with" in transform.explain()
+        assert "of a value that is found with 95 % probability\n" in transform.explain()
         assert "n adds what about n records would give" in transform.explain()
         assert re.search(r"Of 10,000 records .* of the values have that many", transform.explain(10_000))
         assert "much noise" in transform.explain(1)

@@ -124,10 +124,11 @@ def test_all_of_rho_pays_for_the_votes(relation: Any) -> None:
     assert note.method == "two_rounds"
     assert note.sigma_squared == sum(square * moved / (2 * terms.privacy.rho * part) for square, part in rounds)
     assert 1.9999 < terms.epsilon <= 2
-    assert "Privacy: epsilon = 2, delta = 1e-06 (rho = " in transform.explain()
-    assert ("for replacing the records of one privacy id; " in transform.explain()) == (relation is REPLACE_ONE)
-    assert "with probability at most 5e-07 (included in delta); method=" in transform.explain()
-    assert note.words("privacy id") in transform.explain()
+    explained = " ".join(transform.explain().split())
+    assert "Privacy       epsilon = 2, delta = 1e-06 (rho = " in transform.explain()
+    assert ("for replacing the records of one privacy id\n" in transform.explain()) == (relation is REPLACE_ONE)
+    assert "with probability at most 5e-07 (included in delta); method=" in explained
+    assert note.words("privacy id") in explained
 
 
 @pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")

@@ -90,7 +90,7 @@ def test_words_are_cut_as_trees_cut_them_and_rare_ones_leave_no_trace() -> None:
     assert (privacy.rho, privacy.delta, privacy.sigma_squared) == (1, Fraction(1, 10**8), Fraction(1, 2))
     assert (privacy.keys.threshold, privacy.keys.max_items, privacy.side) == (10176, 1, ())
     assert privacy.disclosed is Disclosure.NONE
-    assert "Items         released if the noisy count reaches 4.9688 (" in str(privacy)
+    assert " Items released if the noisy count reaches 4.9688 (" in str(privacy)
     assert "rare" not in repr(top.release.to_bytes())
 
 
@@ -329,13 +329,13 @@ def test_epsilon_and_delta_hold_for_all_of_it() -> None:
 
 
 def test_explain_says_noise_threshold_and_bounds() -> None:
-    words = globally(PrivacyId("user", RecordBounds(2, max_keys=10))).explain(1000)
-    assert "sigma = 5.164 on each count; 3/4 of rho pays for it" in words
-    assert "Votes: 25 % of rho; probability 1/2 also with 31 privacy ids that are in 10 items each" in words
+    words = " ".join(globally(PrivacyId("user", RecordBounds(2, max_keys=10))).explain(1000).split())
+    assert "sigma = 5.164 on each count; budget share: 3/4 of rho" in words
+    assert " Votes 25 % of rho; probability 1/2 also with 31 privacy ids that are in 10 items each" in words
     assert "There are two rounds of votes. They need two more shuffles" in words
     assert "up to 2 records per privacy id in each of up to 10 item counts; the rest is dropped at random" in words
-    assert "Items: released if the noisy count reaches " in words
-    assert str(globally().check(["to"]).explain()).startswith("threshold: ")
+    assert " Items released if the noisy count reaches " in words
+    assert "\nCounts        a count for each item of " in str(globally().check(["to"]).explain())
 
 
 def test_days_are_items_too() -> None:

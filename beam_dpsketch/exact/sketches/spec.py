@@ -20,6 +20,7 @@ from beam_dpsketch.exact.hashing import fingerprints
 from beam_dpsketch.privacy.summary_counts import Uncounted
 
 FLAT_KINDS = ("count_sketch", "count_min")
+SKETCH_NAMES = {"count_sketch": "CountSketch", "count_min": "Count-Min"}
 MAX_DEPTH = 64
 MAX_WIDTH = 1 << 26
 MAX_CELLS = 1 << 28
@@ -87,7 +88,7 @@ class Spec:
     @property
     def title(self) -> str:
         """Name of the layout in plans."""
-        return str(self.kind)
+        return str(self.kind).replace("_", " ")
 
     def describe(self) -> str:
         """Describe the items in a few words, or the shape of a sketch for any items."""
@@ -190,6 +191,10 @@ class SketchSpec(Spec):
         """
         _validate.open_unit_interval(relative_error=relative_error, failure_probability=failure_probability)
         return cls(kind=kind, depth=_rows(failure_probability), width=math.ceil(1 / relative_error), seed=seed)
+
+    @property
+    def title(self) -> str:
+        return f"{SKETCH_NAMES[self.kind]} {self.depth} x {self.width:,}"
 
     @property
     def cells(self) -> int:

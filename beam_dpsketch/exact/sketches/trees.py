@@ -31,7 +31,7 @@ from beam_dpsketch.exact.hashing.fingerprints import HASH_VERSION
 from beam_dpsketch.exact.hashing.lookup import in_order, sort_by_key, sum_by_key
 from beam_dpsketch.exact.sketches.flat import CountMin, CountSketch, ExactHistogram, LinearSketch
 from beam_dpsketch.exact.sketches.linear import RawSketch, Table
-from beam_dpsketch.exact.sketches.spec import MAX_CELLS, MAX_WIDTH, Purpose, SketchSpec, Spec
+from beam_dpsketch.exact.sketches.spec import MAX_CELLS, MAX_WIDTH, SKETCH_NAMES, Purpose, SketchSpec, Spec
 from beam_dpsketch.privacy.factor.toeplitz import MAX_FACTOR_SIZE, ToeplitzRoot
 from beam_dpsketch.words import shown_plainly
 
@@ -322,7 +322,9 @@ class TreeSpec(Spec):
 
     @property
     def noisy(self) -> str:
-        of_rows = "; of the factor, each row, in units of the length that one record adds to all rows"
+        of_rows = (
+            "; for the square-root factorization on each row, in units of the length that one record adds to all rows"
+        )
         return f"each counter{of_rows if self.has_factor else ''}"
 
     @property
@@ -345,8 +347,11 @@ class TreeSpec(Spec):
         return self.domain.size
 
     def describe_levels(self) -> Sequence[str]:
-        shapes = (f"{each.width}" if each.counts_all else f"{each.depth} x {each.width}" for each in self.levels)
-        return [f"{level.sketch} {shape}" for level, shape in zip(self.levels, shapes, strict=True)]
+        shapes = (f"{'' if each.counts_all else f'{each.depth} x '}{each.width:,}" for each in self.levels)
+        names = {**SKETCH_NAMES, "factor": "square-root factorization"}
+        return [
+            f"{names.get(each.sketch, each.sketch)} {shape}" for each, shape in zip(self.levels, shapes, strict=True)
+        ]
 
     def purpose(self, *, search: bool) -> Purpose:
         return "items" if search else "ranks"

@@ -1,4 +1,4 @@
-// Releases of ranks by a square-root factor: their weights, and how certain ranks and ranges are.
+// Releases of ranks by a square-root factorization: their weights, and how certain ranks and ranges are.
 "use strict";
 
 const CHILD_BITS = 2;
@@ -104,7 +104,7 @@ class PartialRanks {
   }
 }
 
-/** A release of ranks by a square-root factor. */
+/** A release of ranks by a square-root factorization. */
 class FactorReader extends Ranks {
   /** @param {any} reading */
   constructor(reading) {

@@ -153,6 +153,7 @@ def _expected(calibrated: Calibration, errors: dict[str, tuple[str, float]]) -> 
     terms, fields, rows = calibrated.terms, {}, []
     for part, (name, (measure, error)) in zip(calibrated.spec.parts, errors.items(), strict=True):
         fields[name] = {"share": float(part.share), "measure": measure, "error": error}
-        rows.append((f"{part.name} ({part.share} of the share)", f"{measure} {in_digits(error)}"))
+        sign = "±" if measure.startswith("margin") else ""
+        rows.append((f"{part.name} ({part.share} of the share)", f"{measure} {sign}{in_digits(error)}"))
     words = in_table(f"Expected errors (noise only{under_norm(terms)})", rows)
     return Line("" if terms.privacy_unit.over_horizon else words, "errors", errors, {"metrics": fields})

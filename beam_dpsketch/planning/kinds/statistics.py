@@ -39,7 +39,7 @@ class Statistics(Count):
     """The count, sum and mean of numbers, and on request their variance.
 
     Args:
-      domain: an `IntegerDomain` or a `FloatDomain`, whose ends are the clip bounds.
+      domain: an `IntegerDomain` or a `FloatDomain`, whose ends are the value range.
       variance: whether to release the variance and the standard deviation too.
     """
 
@@ -143,7 +143,9 @@ def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Itera
             most = in_digits(spec.domain.step / 2)
             note += f"\nEach number is rounded to the nearest step, at most {most} away; intervals do not include this."
     words = in_table(f"Expected margin of error (95 %, noise only{under_norm(terms)})", rows) + note
-    of_others = alternatives("±", {bound_in_words(terms): by_bound})
+    of_others = alternatives(
+        "±", {bound_in_words(terms): by_bound}, "What would change the margin of error of a count (noise only)"
+    )
     if terms.privacy_unit.over_horizon:
         words = of_others = ""
     fields = [{"bound": float(each.setting), "error": each.error} for each in by_bound]
@@ -153,7 +155,7 @@ def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Itera
 
 
 def _mean(calibrated: Calibration, n: int | None, of_one_sum: float) -> tuple[float, float] | None:
-    """Compute the half-width for a mean over n records, in the middle between the clip bounds and at an end."""
+    """Compute the half-width for a mean over n records, in the middle of the value range and at an end."""
     spec = calibrated.spec
     if n is None or calibrated.terms.norm is not None or n >= _room(calibrated):
         return None

@@ -24,6 +24,7 @@ from beam_dpsketch.planning.plan import (
     Plan,
     alternatives,
     bound_in_words,
+    in_digits,
     in_table,
     numbered,
     order_line,
@@ -214,7 +215,8 @@ def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) ->
 
 def _items(counting: Counting) -> Iterator[Line]:
     note, terms = counting.note, counting.declared
-    yield numbered("items", note, f"{selection_in_words(note, terms.delta, terms)}{under_norm(terms)}", "Items")
+    counts = "" if terms.norm is None else "; counts are for a norm of 1 and proportional to the norm"
+    yield numbered("items", note, f"{selection_in_words(note, terms.delta, terms)}{counts}", "Items")
     if (votes := note.votes) is not None:
         more = votes.of_several(terms.privacy_unit.noun, "item")
         yield Line(f"{float(100 * votes.share):.4g} % of rho; probability 1/2 also with {more}", label="Votes")
@@ -228,7 +230,7 @@ def _expected(counting: Counting) -> Iterator[Line]:
 
     half_width = counting.terms.noise.margin(counting.items.parameter, 0.95, note.scale_bits)
     heading = f"Expected margin of error of a count (95 %{under_norm(terms)})"
-    yield numbered("half_width", half_width, in_table(heading, [("noise only", f"±{half_width:,.3g}")]))
+    yield numbered("half_width", half_width, in_table(heading, [("noise only", f"±{in_digits(half_width)}")]))
     by_bound = errors_by_bound(terms, likely)
     by_counts = "" if note.votes is None else " by its count alone"
     heading = f"Count of an item that is released{by_counts} with probability 99 %, at other settings"

@@ -171,10 +171,10 @@ def test_settings_take_a_factor_in_every_domain() -> None:
 
 
 def test_plans_say_which_layout_was_chosen() -> None:
-    text = str(ReleaseSpec(Quantiles(WIDE), TERMS.privacy, Record()).plan())
-    assert "Layout: a tree below a square-root factor, for ranks; a plain tree has 1." in text
-    assert "level 0: factor 16384, sigma" in text
-    assert "of the factor, each row" in text
+    text = " ".join(str(ReleaseSpec(Quantiles(WIDE), TERMS.privacy, Record()).plan()).split())
+    assert "Layout a tree below a square-root factorization, for ranks; a plain tree has 1." in text
+    assert "level 0: square-root factorization 16,384, sigma" in text
+    assert "for the square-root factorization on each row" in text
 
 
 def test_a_domain_of_few_values_is_refused() -> None:

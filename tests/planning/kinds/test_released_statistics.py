@@ -63,12 +63,12 @@ def sums_of(domain: Any, values: Any, weights: Any = None) -> NumberSums:
 
 
 def moved(domain: Any, values: np.ndarray) -> np.ndarray:
-    """The values of the domain that numbers are moved to: within the clip bounds, and to whole steps of it."""
+    """The values of the domain that numbers are moved to: within the value range, and to whole steps of it."""
     return np.array(domain.values(domain.index(values)[0]), dtype=np.float64)
 
 
 def samples(domain: Any) -> Iterator[np.ndarray]:
-    """Numbers that are spread out, skewed, equal, at both ends, and outside the clip bounds."""
+    """Numbers that are spread out, skewed, equal, at both ends, and outside the value range."""
     low, high = (float(end) for end in domain.values(np.array([0, domain.size - 1], dtype=np.uint64)))
     rng, width = np.random.default_rng(5), high - low
     yield low + width * rng.random(1000)

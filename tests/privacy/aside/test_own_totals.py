@@ -125,7 +125,7 @@ def test_explain_names_what_is_not_paid_for() -> None:
         str(ReleaseSpec(ItemFrequencies(spec), PrivacySpec(rho=0.1), privacy_unit, "i").plan())
         for spec in (SPEC, SketchSpec())
     ]
-    assert "the total from the counters themselves (no share of the budget)" in plans[0]
+    assert "the total from the counters themselves, without a budget share" in plans[0]
     assert "weight after clipping" not in plans[0]
     assert "weight after clipping ±" in plans[1]
     assert "the total from the counters" not in plans[1]

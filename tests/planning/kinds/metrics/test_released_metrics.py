@@ -151,9 +151,9 @@ def test_laplace_noise_suits_all_metrics_or_none() -> None:
 def test_what_is_explained_and_displayed_names_each_metric() -> None:
     private = PrivateMetrics(TWO, PRIVACY, privacy_unit=PrivacyId("person", NormBound(3)))
     words = private.explain(1000)
-    assert words.startswith("metrics: pages, mean, of the same records.")
+    assert "\nMetrics       pages, mean, of the same records\n" in words
     for name, share in (("pages", "3/4"), ("mean", "1/4")):
-        assert f"{name}: {share} of that; " in words
+        assert f"\n  {name} ({share} of the share) " in words
     planned = ReleaseSpec(Metrics(TWO), PRIVACY, Record()).plan(1000).as_dict()
     assert {name: each["share"] for name, each in planned["metrics"].items()} == {"pages": 0.75, "mean": 0.25}
     assert len(planned["sigma"]) == 2
