@@ -52,8 +52,7 @@ class ReleasedListedItems(ReleasedSketch):
     def decode(self, dictionary: Many | None = None) -> Decoded:
         """Decode listed items, with `shrunk` estimates that are closer on average.
 
-        Estimates and intervals are the same as in the release, because listed items do not collide.
-
+        Estimates and intervals are the same as in the release, because listed items do not collide.\n
         Args:
           dictionary: 1 or more listed items, each counted once. `None` means the whole list.
 

@@ -90,7 +90,7 @@ def test_where_there_is_no_choice_nothing_is_said(transform: Any) -> None:
 def test_an_order_that_only_takes_is_said_before_it_runs(privacy: dict[str, Any]) -> None:
     with pytest.warns(PrivacyWarning, match="An L1 norm clips more than an L2 norm"):
         found = counted(NormBound(9, norm="l1"), **privacy)
-    assert line(found, "Warning       an L1 norm takes more") is not None
+    assert line(found, "Warning       An L1 norm clips more") is not None
 
 
 def test_a_plan_of_groups_says_from_which_count_on_by_bound() -> None:

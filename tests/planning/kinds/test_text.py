@@ -218,7 +218,7 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
     "a search of text": (lambda: TopKSearch(TEXT, 3), "For text and bytes, use ThresholdedCounts"),  # type: ignore[arg-type]
     "a metric": (
         lambda: Metrics({"m": Metric(ThresholdedCounts(TEXT, 3))}),
-        "thresholded counts\. Release PrivateTopK for text or bytes separately",
+        r"thresholded counts\. Release PrivateTopK for text or bytes separately",
     ),
     "a metric of settings": (
         lambda: read_release(OF_METRICS),
