@@ -52,7 +52,8 @@ class ReleasedListedItems(ReleasedSketch):
     def decode(self, dictionary: Many | None = None) -> Decoded:
         """Decode listed items, with `shrunk` estimates that are closer on average.
 
-        Estimates and intervals are the same as in the release, because listed items do not collide.\n
+        Estimates and intervals are the same as in the release, because listed items do not collide.
+
         Args:
           dictionary: 1 or more listed items, each counted once. `None` means the whole list.
 
@@ -64,8 +65,7 @@ class ReleasedListedItems(ReleasedSketch):
         reading = DecodedList(counters, deviation, self._margin, signed=signed)
         summary = (
             f"Decoded {len(counters):,} listed items, each from one counter.\nNoise floor: intervals reach "
-            f"±{shown(self._margin(0.95))} (95 %); listed items do not collide.
-Unlisted items were not counted."
+            f"±{shown(self._margin(0.95))} (95 %); listed items do not collide.\nUnlisted items were not counted."
         )
         return Decoded(items, reading, summary=summary, basis=self._basis(0.95))
 
