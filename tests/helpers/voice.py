@@ -96,10 +96,9 @@ def rates(texts: Iterable[str], kind: str) -> dict[str, float]:
     return found
 
 
-def above(texts: Iterable[str], kind: str, limits: dict[str, float] | None = None) -> dict[str, float]:
+def above(texts: Iterable[str], kind: str) -> dict[str, float]:
     """Return the rates above their limits."""
-    limits = LIMITS[kind] if limits is None else limits
-    return {name: round(rate, 2) for name, rate in rates(texts, kind).items() if rate > limits.get(name, 1e9)}
+    return {name: round(rate, 2) for name, rate in rates(texts, kind).items() if rate > LIMITS[kind].get(name, 1e9)}
 
 
 def _trees(folder: Path) -> Iterator[ast.AST]:
