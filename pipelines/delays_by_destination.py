@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> None:
     keys = KeySelection(known.keys_delta, "dest", share=known.share)
     delays = measure_delays(known.privacy, keys, NormBound(known.max_norm, max_keys=known.max_keys))
     print("What to expect, before any data is read:")
-    terms, _, _ = delays.explain().partition("\n\n")
+    terms, _, _ = delays.explain().partition("\n\n")  # the terms come before the expected errors
     print(terms)
 
     with pipeline:

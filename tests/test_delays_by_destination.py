@@ -83,7 +83,7 @@ def test_nothing_is_printed_of_a_release_without_keys(
     assert not run(flown, tmp_path / "delays", "--share=1/1000000000")
     printed = capsys.readouterr().out
     assert "0 of 3 destinations are released" in printed
-    assert "Protects " not in printed
+    assert "Guarantee " not in printed
 
 
 @pytest.mark.slow

@@ -25,7 +25,8 @@ def test_the_quantiles_are_those_of_the_delays():
     assert printed
     for share, answer in zip((0.1, 0.5, 0.9), map(int, printed.groups()), strict=True):
         assert abs(answer - delays[int(share * len(delays))]) <= 8
-    assert "root mean square" in output
+    assert "Expected rank error (RMS)" in output
+    assert "Expected error of a quantile (RMS)" in output
     # They differ by 1,000 of the 20,000 and more, 15 deviations of a rank.
     assert re.findall(r"(-?\d+): \d+ \[", output) == ["0", "20", "-5"]
 

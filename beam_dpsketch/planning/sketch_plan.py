@@ -220,8 +220,8 @@ def _found(calibration: Calibration, n: int | None, numbers: Mapping[str, Any]) 
             collisions = "" if calibration.spec.is_histogram else f"{on_data.likely:,.0f} (50 %: {on_data.even:,.0f}); "
             rows.append((f"{n:,} Zipf-distributed records", f"{collisions}{on_data.reaching:,} values reach the limit"))
         words = in_table(f"Detection limit: {counted} of a value that is found with 95 % probability", rows)
-        if on_data is not None:
-            words += "\nSimulated data; yours will differ."
+        more = "Give the number of records to see how many values reach the limit, on simulated data."
+        words += f"\n{more if on_data is None else 'Simulated data; yours will differ.'}"
     yield numbered("detection", detection, words)
     yield numbered("detection_on_data", on_data)
 

@@ -265,8 +265,8 @@ QUESTIONS = {"privacy_units": "units", "records": "records", "total_weight": "we
 @pytest.mark.parametrize(("method", "counter"), QUESTIONS.items())
 def test_what_was_not_counted_is_named_with_the_way_to_count_it(method: str, counter: str) -> None:
     message = (
-        rf"this release does not count {counter}: .* "
-        rf"without PrivacySpec\(summary_counts=\.\.\.\) for it \({counter}\)"
+        rf"This release does not count {counter}\. "
+        rf"Set {counter} in PrivacySpec\(summary_counts=\.\.\.\), and use a transform\."
     )
     without = [
         release(raw_of(NORM), terms_of(NORM)),

@@ -166,7 +166,7 @@ def test_a_release_that_is_inside_both_is_refused() -> None:
 def test_rows_of_one_counter_without_signs_are_refused() -> None:
     narrow = SketchSpec(kind="count_min", depth=5, width=1)
     first, second = (release(CountMin(narrow), LITTLE_NOISE) for _ in range(2))
-    with pytest.raises(ValueError, match="compare wider sketches"):
+    with pytest.raises(ValueError, match="Use a larger width"):
         first.distance(second)
 
 

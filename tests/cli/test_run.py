@@ -50,7 +50,7 @@ def test_files_are_released_once_and_never_overwritten(ending: str) -> None:
         write(f"visits{n}.{ending}", person=[f"{n}p{i}" for i in range(200)])
     code, printed = run("run", f"visits*.{ending}", *OPTIONS)
     assert code == 0
-    assert "protected: all records of any one privacy id (in person)" in printed
+    assert "\n  protects      all records of any one privacy id (column person)\n" in printed
     assert "spends the privacy budget again" in printed
     (released,) = read_releases("out.dpsketch", ReleasedSketch)
     assert abs(released.total_weight().estimate - 400) < SURE
@@ -148,7 +148,8 @@ def test_mistakes_are_one_line_before_anything_is_written(files: str, options: s
     assert (code, words in printed) == (2, True), printed
     assert not Path("out.dpsketch").exists()
     assert SECRET not in printed
-    assert all(text.startswith("dpsketch: ") for text in printed.splitlines())
+    terms = ("  protects  ", "  contribution  ", "  privacy  ")
+    assert all(text.startswith(("dpsketch: ", *terms)) for text in printed.splitlines())
 
 
 @pytest.mark.parametrize("row", [f"b,2,{SECRET}", SECRET, f'"{SECRET}",2,"c,d"'])

@@ -105,9 +105,7 @@ def test_plans_and_rehearsals_know_it() -> None:
     }
     Path("s.yaml").write_text(json.dumps(settings))
     assert "s.yaml: OK: statistics of delay" in run("check", "s.yaml")[1]
-    assert (
-        "Means of 500 records: 95 % intervals of about +- " in run("plan", "--config", "s.yaml", "--records", "500")[1]
-    )
+    assert "\n  a mean of 500 records               ±" in run("plan", "--config", "s.yaml", "--records", "500")[1]
     assert (
         json.loads(run("plan", "--config", "s.yaml", "--records", "500", "--format", "json")[1])["kind"] == "statistics"
     )

@@ -86,21 +86,21 @@ def test_each_noise_is_taken_somewhere() -> None:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a tree": (
         lambda: PrivateQuantiles(IntegerDomain(0, 999), PURE, privacy_unit=Record(), item="item").explain(),
-        "delta must be given next to epsilon, .* ranks and searches read many counters at once",
+        "delta is required with epsilon, .* ranks and searches combine many counters",
     ),
     "text": (
         lambda: PrivateTopK(TextDomain(4), PURE, k=2, privacy_unit=Record()).explain(),
-        "delta must be given next to epsilon where KeySelection, Thresholding or text decide",
+        "delta is required with epsilon, because the selection of keys or items",
     ),
     "rows over time": (
         lambda: PrivateFrequencies(SKETCH, PURE, privacy_unit=Record(), windows=Horizon(0, 60, 4)).explain(),
-        "delta must be given next to epsilon, .* rows over time",
+        "delta is required with epsilon, .* timeline rows",
     ),
     "chosen keys": (
         lambda: PrivateFrequencies(
             SKETCH, PURE, privacy_unit=IN_KEYS, keys=KeySelection(1e-8, "key"), item="item"
         ).explain(),
-        "delta must be given next to epsilon where KeySelection, Thresholding or text decide",
+        "delta is required with epsilon, because the selection of keys or items",
     ),
     "chosen keys, with a delta": (
         lambda: PrivateFrequencies(
@@ -116,7 +116,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: PrivateTopK(
             TextDomain(4), PURE, k=2, privacy_unit=IN_KEYS, item="item", method=Thresholding(1e-8)
         ).explain(),
-        "delta must be given next to epsilon where KeySelection, Thresholding or text decide",
+        "delta is required with epsilon, because the selection of keys or items",
     ),
     "an L2 norm": (
         lambda: PrivateFrequencies(SKETCH, PURE, privacy_unit=PrivacyId("person", NormBound(5)), item="item").explain(),

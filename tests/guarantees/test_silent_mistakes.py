@@ -227,10 +227,10 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
     ("check against them", lambda: command(f"check n.yaml --against {DATA}"), 0, "weight='n' has values below 0"),
     # Items of another type than those of the release.
     ("numbers asked of text", lambda: WORDS.top_k(2, [1, 2]), TypeError, "items must be text (TextDomain)"),
-    ("text asked of numbers", lambda: TREE.top_k(2, ["a"]), TypeError, "items must be of the domain of the release"),
+    ("text asked of numbers", lambda: TREE.top_k(2, ["a"]), TypeError, "items must be in the domain of the release"),
     ("numbers asked of a list", lambda: LISTED.top_k(2, [1, 2]), ValueError, "items must be"),
     ("candidates of two types", lambda: FLAT.top_k(2, [1, "1"]), InputWarning, "Items have several types: int, str"),
-    ("a dictionary of two types", lambda: FLAT.decode([1, "1"]), InputWarning, "items are of several types"),
+    ("a dictionary of two types", lambda: FLAT.decode([1, "1"]), InputWarning, "Items have several types"),
     ("numbers minus text", lambda: TREE.minus(WORDS), IncompatibleSketchError, "these differ in kind"),
     # Swapped ranges.
     ("a swapped range", lambda: TREE.range_count(100, 50), ValueError, "high must be at least low, got 100 and 50"),

@@ -317,9 +317,9 @@ def test_settings_that_cannot_work_are_refused() -> None:
 @pytest.mark.parametrize(
     ("share", "rho", "words"),
     [
-        (Fraction(49, 50), 1, "must leave a part of rho for the sketch"),
-        (Fraction(1, 10**32), 1, "must be larger: the sigma of votes would exceed 2"),
-        (Fraction(1, 10), 10**6, "must be smaller: votes need noise of sigma 0.5 or more"),
+        (Fraction(49, 50), 1, "must leave a budget share for the sketch"),
+        (Fraction(1, 10**32), 1, "The sigma of votes would exceed 2"),
+        (Fraction(1, 10), 10**6, "Votes need noise with sigma of at least 0.5"),
     ],
 )
 def test_parts_of_rho_that_cannot_work_are_refused_before_there_are_data(share: Any, rho: Any, words: str) -> None:

@@ -232,7 +232,7 @@ def test_any_parts_can_be_combined_in_any_order(data: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"names": ()}, "names must be different ones of units, records"),
+        ({"names": ()}, "names must be different names from units, records"),
         ({"names": ("units", "units")}, "names must be different"),
         ({"names": ("people",)}, "names must be different"),
         ({"share": Fraction(0)}, "share must be above 0 and at most 1"),

@@ -212,9 +212,11 @@ def test_explain_says_what_will_be_found_and_never_refuses() -> None:
     keyed = PrivateTopK(IPv4Domain(), OF_EPSILON, k=3, privacy_unit=Record(), keys=AssumePublicKeys())
     for transform in (globally(IPv4Domain()), keyed):
         assert "of a value that is found with 95 % probability\n" in transform.explain()
-        assert "n adds what about n records would give" in transform.explain()
-        assert re.search(r"Of 10,000 records .* of the values have that many", transform.explain(10_000))
-        assert "much noise" in transform.explain(1)
+        assert "Give the number of records to see how many values reach the limit" in transform.explain()
+        assert re.search(
+            r"\n  10,000 Zipf-distributed records .*\d values reach the limit\n", transform.explain(10_000)
+        )
+        assert "answers would be mostly noise" in transform.explain(1)
 
 
 def globally(domain: Any = TextDomain(5), k: Any = 3, privacy_unit: Any = Record(), **arguments: Any) -> Any:  # noqa: B008
@@ -265,9 +267,9 @@ def test_each_key_has_its_answers(keys: Any, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_said_before_the_data_are_read() -> None:
     words = of().explain(1000)
     assert re.search(
-        r"^statistics: count, sum and squares of whole numbers -60 to 195; nothing collides\.$", words, re.M
+        r"^Statistics    count, sum and squares of whole numbers -60 to 195; sums do not collide$", words, re.M
     )
-    assert re.search(r"^Means of 1,000 records: 95 % intervals of about \+- [\d.]+, and \+- [\d.]+ near", words, re.M)
+    assert re.search(r"^  a mean of 1,000 records +±[\d.]+, and ±[\d.]+ near an end of the value range$", words, re.M)
     shown = {"counters": 4, "domain": "whole numbers -60 to 195", "variance": True}
     assert shown.items() <= of().display_data().items()
     with pytest.raises(ArgumentError, match=r"item='delay' is 'late' \(str\).* \[dpsketch-E612\]"):

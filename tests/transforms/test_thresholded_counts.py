@@ -90,7 +90,7 @@ def test_words_are_cut_as_trees_cut_them_and_rare_ones_leave_no_trace() -> None:
     assert (privacy.rho, privacy.delta, privacy.sigma_squared) == (1, Fraction(1, 10**8), Fraction(1, 2))
     assert (privacy.keys.threshold, privacy.keys.max_items, privacy.side) == (10176, 1, ())
     assert privacy.disclosed is Disclosure.NONE
-    assert " Items released if the noisy count reaches 4.9688 (" in str(privacy)
+    assert "Items         released if the noisy count reaches 4.9688 (" in str(privacy)
     assert "rare" not in repr(top.release.to_bytes())
 
 

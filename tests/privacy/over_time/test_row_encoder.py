@@ -59,7 +59,7 @@ def test_a_row_that_could_reach_2_to_62_is_refused_and_all_others_are_right(made
     for window, each in enumerate(counters):
         within = [size < MAX_ROW for size in most[mechanism.first_row(window) : mechanism.first_row(window + 1)]]
         if not all(within):
-            with pytest.raises(OverflowError, match="declare fewer windows"):
+            with pytest.raises(OverflowError, match="Declare fewer windows"):
                 list(encoder.push(each))
             return
         for number, row in encoder.push(each):

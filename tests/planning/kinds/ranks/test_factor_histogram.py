@@ -149,9 +149,9 @@ def test_a_norm_of_order_2_is_refused_in_every_door_before_anything_is_spent(
     if isinstance(bounds, NormBound):
         doors.append(lambda: release(raw_type(layout)(layout).in_units_of(16), terms))
     for door in doors:
-        with pytest.raises(ArgumentError, match=r"TreeSpec.for_memory\(domain\), or an L1 norm.*E229"):
+        with pytest.raises(ArgumentError, match=r"Use an L1 norm .* or TreeSpec.for_memory\(domain\).*E229"):
             door()
-    with pytest.raises(ConfigError, match=r"layout: tree, or an L1 norm: norm: {max_norm: 20, norm: l1}.*E229"):
+    with pytest.raises(ConfigError, match=r"Use an L1 norm \(norm: {max_norm: 20, norm: l1} .* or layout: tree.*E229"):
         read_release(path.read_text())
     code, printed = run("run", str(tmp_path / "table.parquet"), "--config", str(path), "--output", str(out))
     assert code == 2
