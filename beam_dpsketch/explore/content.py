@@ -56,7 +56,7 @@ class Explored:
         if not isinstance(self.asked, (Released, SketchTimeline)):
             raise ArgumentTypeError(
                 "releases",
-                "must be a release, a SketchTimeline, a dict of them by key or window, or a list of these or of "
+                "must be a release, a SketchTimeline, a dict of them by key or window, or a list of these or "
                 f"Explored entries, got {type(self.asked).__name__}",
                 "E723",
             )

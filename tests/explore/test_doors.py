@@ -153,7 +153,7 @@ def test_confidences_that_are_refused(confidence: Any) -> None:
 
 def test_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploring, "MOST_BYTES", 1000)
-    with pytest.raises(ValueError, match=r"give fewer keys, windows, files or candidates.*E723"):
+    with pytest.raises(ValueError, match=r"Use fewer keys, windows, files or candidates.*E723"):
         explore(cities())
 
 
@@ -311,7 +311,7 @@ def test_the_command(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -
             "must be at most last",
         ),
         (["delays.dpsketch", "--output", "delays.dpsketch"], "--output must end with"),
-        (["rides", "--output", "page.html"], "give --horizon"),
+        (["rides", "--output", "page.html"], "Set --horizon START SIZE WINDOWS"),
         (
             ["delays.dpsketch", "--output", "page.html", "--metric", "none"],
             "no release in these files has this --metric",
