@@ -52,7 +52,6 @@ PYTHON_ALONE = {
     "privacy/loss/payment.py:settle": "parts of a budget",
     "privacy/noise/keyed_randomness.py:check_secret": "secrets of pipelines",
     "privacy/shares.py:__reduce__": "parts of a budget",
-    "privacy/shares.py:_take_delta": "parts of a budget",
     "privacy/shares.py:spend": "parts of a budget",
     "statement/stated.py:_check_parts": "fields of bytes",
 }

@@ -55,7 +55,7 @@ def test_means_are_those_of_the_flights(
         assert float(mean) == pytest.approx(MEANS[airport], abs=5)
         assert float(lower) < float(mean) < float(upper)
         assert float(exact) == pytest.approx(MEANS[airport], abs=3)
-    assert printed.index("Means of 1,000 records") < printed.index("Mean arrival delay in minutes")
+    assert printed.index("a mean of 1,000 records") < printed.index("Mean arrival delay in minutes")
     assert re.search(r"^Of 22 airports of the list, \d+ have a mean that can be told; \d+ are shown\.$", printed, re.M)
     released = read_keyed_releases(str(tmp_path / "means"), [*MEANS, *EMPTY])
     assert all(isinstance(each, ReleasedStatistics) for each in released.values())

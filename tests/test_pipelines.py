@@ -214,7 +214,7 @@ def test_releases_of_earlier_runs_are_not_taken_for_this_one(sample: Sample, tmp
     earlier, made = tmp_path / "top-00000-of-00007.dpsketch", tmp_path / "top-00000-of-00001.dpsketch"
     earlier.write_bytes(b"")
     options = [*sample.options(tmp_path / "top"), "--max_norm=50"]
-    with pytest.raises(FileExistsError, match=r"top-00000-of-00007\.dpsketch exists already"):
+    with pytest.raises(FileExistsError, match=r"top-00000-of-00007\.dpsketch already exists"):
         top_destinations.main(options)
     top_destinations.main([*options, "--overwrite"])
     assert not earlier.exists()

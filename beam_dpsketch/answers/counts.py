@@ -267,7 +267,7 @@ class ReleasedCounts(ReleasedSketch):
     def _table(self) -> ReleasedTable:
         raise ArgumentError(
             "",
-            "Thresholded counts cannot answer about all items together, because unreleased items have unknown counts. "
+            "Thresholded counts cannot answer questions about all items together: unreleased counts are unknown. "
             "Use $frequencies",
             "E713",
         )

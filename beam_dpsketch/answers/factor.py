@@ -37,7 +37,7 @@ class ReleasedFactorization(ReleasedRanks):
 
     @functools.cached_property
     def weights(self) -> np.ndarray:
-        """Unbiased weight of each value in the domain: float64 of shape (size,), read-only, possibly below 0."""
+        """Unbiased estimate of each value's clipped weight: float64 of shape (size,), read-only, possibly below 0."""
         weights = self._decoded
         if self._known_total is not None:
             weights = factors.with_total(self._spec.factor, weights, self._known_total)

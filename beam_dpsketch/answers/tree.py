@@ -315,7 +315,7 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
 
     @property
     def chosen_method(self) -> FitMethod:
-        """The fit behind "chosen" and all intervals, with the smaller predicted variance of ranks.
+        """The fit with the smaller predicted rank variance, for "chosen" and all intervals.
 
         The choice uses only released numbers: the error-bar variances in both fits, at evenly spaced ranks.
         """

@@ -257,7 +257,7 @@ def aside_line(calibration: Calibration) -> str:
         said.append("the total from the counters themselves, without a budget share")
     if calibration.lost:
         told = told_units(math.sqrt(calibration.lost[0].parameter), terms.noise)
-        said.append(f"clipping is estimated from roughly {told:,.0f} clipped {terms.privacy_unit.noun}s on")
+        said.append(f"clipping can be estimated once roughly {told:,.0f} {terms.privacy_unit.noun}s are clipped")
     return "; ".join(said)
 
 
@@ -271,7 +271,8 @@ def order_line(terms: ReleaseTerms, crossover: float) -> str:
     other, side, few = (1, "below", "at most") if terms.bounds.total_weight is None else (2, "above", "more than")
     items = int(crossover**2)
     return (
-        f"Hint: an L{other} norm is more accurate if the total weight of heavy people is {side} {crossover:.2g} times "
+        f"Hint: an L{other} norm is more accurate if the total weight of heavy privacy ids is {side} "
+        f"{crossover:.2g} times "
         f"their L2 norm,\nwhich is true for records spread evenly over {few} {items} item{'s' * (items != 1)}."
     )
 

@@ -166,7 +166,7 @@ def _expected(
         if errors is not None:
             words += "\nSimulated data; yours will differ."
         elif n is None and not terms.privacy_unit.over_horizon and not spec.is_listed and bounds.size is not None:
-            words += "\nGive the number of records to add collisions, on simulated data."
+            words += "\nGive the number of records to include collisions, estimated on simulated data."
     yield numbered("half_width", half_width, words)
     yield numbered("errors", errors)
     yield _values(guess, numbers)
@@ -219,7 +219,7 @@ def _found(calibration: Calibration, n: int | None, numbers: Mapping[str, Any]) 
         if on_data is not None:
             collisions = "" if calibration.spec.is_histogram else f"{on_data.likely:,.0f} (50 %: {on_data.even:,.0f}); "
             rows.append((f"{n:,} Zipf-distributed records", f"{collisions}{on_data.reaching:,} values reach the limit"))
-        words = in_table(f"Detection limit: {counted} of a value that is found with 95 % probability", rows)
+        words = in_table(f"Detection limit: {counted} with which a value is found with 95 % probability", rows)
         more = "Give the number of records to see how many values reach the limit, on simulated data."
         words += f"\n{more if on_data is None else 'Simulated data; yours will differ.'}"
     yield numbered("detection", detection, words)

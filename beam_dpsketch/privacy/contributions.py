@@ -266,7 +266,7 @@ class RecordBounds(Bounds):
         what, windows = "item count" if of.counts_items else "key", windows_in_words(of)
         keys = "" if self.max_keys is None else f" in {'each of ' * (self.max_keys > 1)}{up_to(self.max_keys, what)}"
         most = f"{up_to(self.max_records, 'record')} per privacy id{per_window(of)}{keys}"
-        rest = f"the rest is dropped{' at random' * (not windows)}"
+        rest = f"the rest are dropped{' at random' * (not windows)}"
         return f"{most}{self._weights(', with weights from {} to {}')}{windows}; {rest}"
 
 

@@ -193,7 +193,7 @@ class WithPlace(beam.DoFn):
                 raise ConfigError(
                     "keys.field",
                     "the schema of the input has no type for keys, and a key is not text. List the keys with public, "
-                    "or convert the field before, such as with output_type of MapToFields",
+                    "or convert the field before, for example with output_type of MapToFields",
                 )
         if self._is_windowed:
             fields |= window_fields(window)
@@ -231,7 +231,7 @@ def to_release(row: Any) -> Released | TimelineRow:
         try:
             data = base64.b64decode(data, validate=True)
         except ValueError:
-            raise FormatError("The text of a release is not base 64") from None
+            raise FormatError("The text of a release is not valid Base64") from None
     try:
         return TimelineRow.from_bytes(data) if getattr(row, ROW, None) is not None else Released.from_bytes(data)
     except FormatError:

@@ -140,7 +140,7 @@ def _meaning(statement: Stated) -> str:
     accuracy = round_up(100 * statement.attack_accuracy, 3)
     return (
         f"an attacker who knows all other records guesses {_CHANGE[statement.relation].format(_given(statement))} with "
-        f"at most {accuracy:g} % accuracy (50 % is a coin flip)"
+        f"at most {accuracy:g} % accuracy, if both are equally likely beforehand (50 % is a coin flip)"
     )
 
 
@@ -259,7 +259,7 @@ def _counts(statement: Stated) -> Iterator[str]:
     for note in () if statement.is_row else statement.contents:
         estimate, _, upper = note.interval(0.95)
         least = note is not statement.own_total and any(map(statement.is_at_least, note.names))
-        inside = " (those that are counted; there may be any number more)" * least
+        inside = " (counted records only; the number of others is unknown)" * least
         yield f"{statement.name_of(note)}: {shown(estimate)} ±{shown(upper - estimate)}{inside}"
 
 

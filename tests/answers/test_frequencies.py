@@ -152,9 +152,9 @@ def test_reprs_are_short_and_html_is_escaped(kind: type[ReleasedSketch]) -> None
 def test_what_differs_is_named_where_releases_do_not_fit() -> None:
     flat = released(ReleasedCountSketch)
     other = release(CountSketch(SketchSpec(depth=5, width=64, seed=3)), ReleaseTerms(PrivacySpec(rho=1.0)))
-    with pytest.raises(IncompatibleSketchError, match=r"these differ in width, seed \[dpsketch-E705\]$"):
+    with pytest.raises(IncompatibleSketchError, match=r"These differ in width, seed \[dpsketch-E705\]$"):
         flat.combine(other)
-    with pytest.raises(IncompatibleSketchError, match=r"these differ in kind \[dpsketch-E705\]$"):
+    with pytest.raises(IncompatibleSketchError, match=r"These differ in kind \[dpsketch-E705\]$"):
         flat.combine(released(ReleasedCountMin))
 
 

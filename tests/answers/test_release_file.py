@@ -86,7 +86,7 @@ def test_the_layout_is_the_one_that_the_page_describes() -> None:
 
 def test_a_row_and_a_release_are_not_taken_for_each_other() -> None:
     for kind, element in ((b"\x00", ROW), (b"\x02", SKETCH)):
-        with pytest.raises(FormatError, match="row over time"):
+        with pytest.raises(FormatError, match="timeline row"):
             from_record(kind + element.to_bytes())
 
 

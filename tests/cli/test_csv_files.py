@@ -171,7 +171,7 @@ def test_what_no_program_should_write_is_read_by_python_or_refused(count: int) -
             rows = [*csv.reader(text, strict=True, skipinitialspace=True)][1:]
         except csv.Error:
             refused += 1
-            with pytest.raises(UsageError, match="write quotes within a field twice"):
+            with pytest.raises(UsageError, match="Write quotes within a field twice"):
                 read(data, source.randint(1, 40))
             continue
         kept = [tuple(value or None for value in row) for row in rows if len(row) == 2]

@@ -160,7 +160,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{TOP} {PEOPLE} --domain '{{type: integer, low: 2}}'", "--domain: high: is missing. Set the largest value"),
         (f"{TOP} {PEOPLE} --domain '{{'", "--domain: line 1, column 2"),
         ("--config s.yaml --kind frequencies", "s.yaml: domain: is not a setting of kind frequencies"),
-        ("--config s.yaml --max-keys 1", "--max-keys: must be left out without --select-keys"),
+        ("--config s.yaml --max-keys 1", "--max-keys: is supported only with --select-keys"),
         ("--config s.yaml --max-norm auto", "s.yaml: privacy_unit.max_windows: must be 1 if the data choose the norm"),
         ("--config s.yaml --select-keys 1e-8", "s.yaml: privacy_unit.norm.max_keys: is required with keys.select"),
         (

@@ -192,7 +192,7 @@ def test_text_that_is_not_utf8_is_unreadable() -> None:
         found, printed = run("run", "visits.csv", *OPTIONS, "--replace")
         assert (found, SECRET in printed) == (code, False)
         assert f"privacy_id='person': {share} of the values cannot be read as text, bytes or integers" in printed
-        assert "they look like bytes that are not UTF-8. Write text in UTF-8" in printed
+        assert "They look like bytes that are not UTF-8. Write text in UTF-8" in printed
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "CSV"])
@@ -212,7 +212,7 @@ def test_a_quote_that_ends_no_field_is_refused_because_records_after_it_would_be
     lines[500] += field
     Path("x.csv").write_text("person,delay,note\n" + "\n".join(lines) + "\n")
     code, printed = run("run", "x.csv", *OPTIONS)
-    assert (code, "write quotes within a field twice" in printed) == (2, True)
+    assert (code, "Write quotes within a field twice" in printed) == (2, True)
     assert "sesame" not in printed
 
 
@@ -389,7 +389,7 @@ def test_each_day_has_a_file_that_query_reads_with_its_window(ending: str) -> No
     code, printed = run("run", f"visits.{ending}", *OPTIONS, *DAYS)
     assert code == 0
     assert "in each of 3 windows (3 releases)" in printed
-    assert "time='day': about 10 % of the rows are in no declared window" in printed
+    assert "time='day': about 10 % of the rows are outside the declared windows" in printed
     assert f"wrote {FILES[0]} and 2 more (3 releases). " in printed
     assert sorted(os.listdir()) == [*FILES, f"visits.{ending}"]
     code, printed = run("query", "days-*", "--records", "--format", "json")

@@ -63,7 +63,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("integer", {"top_k": 0}, "ask.top_k: must be from 1"),
     ("ipv4", {"ranks": ["10.0.0"]}, r"ask.ranks\[0\]: expected an IPv4 address"),
     ("timestamp", {"ranks": [NEW_YEAR]}, r"ask.ranks\[0\]: must be in quotes"),
-    ("text", {"items": [1]}, r"ask.items\[0\]: expected text: put it in quotes"),
+    ("text", {"items": [1]}, r"ask.items\[0\]: expected text in quotes"),
     ("text", {"quantiles": [0.5]}, "ask.quantiles: requires an ordered domain"),
     ("bytes", {"items": ["xyz"]}, r"ask.items\[0\]: expected hexadecimal digits"),
     ("none", {"items": [1.5]}, r"ask.items\[0\]: expected text, a whole number"),

@@ -85,9 +85,15 @@ def per_key(privacy: Any = None, privacy_unit: Any = BY_ID, delta: Any = DELTA, 
             ),
             "max_keys is supported only with KeySelection",
         ),
-        (lambda: per_key(delta=1e-6), "delta must be above 1e-06, the delta of KeySelection"),
-        (lambda: per_key(PrivacySpec(rho=1, delta=1e-11)), "delta must be above 1e-10, the delta of KeySelection"),
-        (lambda: per_key(PrivacySpec(epsilon=1, delta=1e-10)), "delta must be above 1e-10, the delta of KeySelection"),
+        (lambda: per_key(delta=1e-6), "delta must be above 1e-06, the delta that KeySelection or Thresholding spends"),
+        (
+            lambda: per_key(PrivacySpec(rho=1, delta=1e-11)),
+            "delta must be above 1e-10, the delta that KeySelection or Thresholding spends",
+        ),
+        (
+            lambda: per_key(PrivacySpec(epsilon=1, delta=1e-10)),
+            "delta must be above 1e-10, the delta that KeySelection or Thresholding spends",
+        ),
         (lambda: PrivacyBudget(rho=1, keys_delta=1e-6), "delta must be above 1e-06"),
     ],
     ids=[
@@ -206,7 +212,7 @@ def test_a_budget_pays_for_keys_once_for_each_transform() -> None:
     assert budget.remaining.keys_delta == 0
     third = per_key(budget.spend(rho=0.25))
     with pytest.raises(
-        BudgetExceededError, match=r"delta=1e-10 of KeySelection or Thresholding exceeds the 0 that is left"
+        BudgetExceededError, match=r"delta = 0 left for KeySelection and Thresholding; this release needs 1e-10"
     ):
         _ = rows | "third" >> third
     _ = rows | "public" >> per_key(budget.spend(rho=0.25), privacy_unit=Record(), keys=PublicKeys(["a"], "key"))

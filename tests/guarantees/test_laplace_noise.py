@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
             keys=KeySelection(1e-8, "key"),
             item="item",
         ).explain(),
-        "the data choose the keys",
+        "the data select the keys",
     ),
     "groups": (
         lambda: PrivateTopK(
@@ -191,7 +191,7 @@ def test_budgets_of_epsilon_are_shared_out_linearly() -> None:
     quarter, half = budget.spend(share=1 / 4), budget.spend(share=1 / 2)
     assert (quarter.pure, half.pure, half.rho) == (Fraction(1, 4), Fraction(1, 2), Fraction(1, 8))
     assert repr(budget.remaining) == "<epsilon = 0.25, by Laplace noise>"
-    with pytest.raises(BudgetExceededError, match=r"epsilon=0\.5 exceeds the 0\.25 left"):
+    with pytest.raises(BudgetExceededError, match=r"epsilon = 0\.25 left of 1; this release needs 0\.5"):
         budget.spend(share=1 / 2)
     with pytest.raises(ValueError, match="rho is not supported for a budget with Laplace noise"):
         budget.spend(rho=0.01)
@@ -203,4 +203,4 @@ def test_budgets_of_epsilon_are_shared_out_linearly() -> None:
     groups = PrivateTopK(
         TextDomain(4), with_delta.spend(share=1), k=2, privacy_unit=IN_KEYS, item="item", method=Thresholding(1e-7)
     )
-    assert "a discrete Laplace with scale = " in groups.explain()
+    assert "discrete Laplace, scale = " in groups.explain()

@@ -160,7 +160,7 @@ def test_refused_releases_show_no_counter(kind):
     _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(rho=10**9), RecordBounds(1))))
     _check_refused(lambda: release(raw, ReleaseTerms(1.0)))
     norm = ReleaseTerms(PrivacySpec(rho=1), NormBound(1, max_weight=1 << 31), privacy_unit=PrivacyUnit.PRIVACY_ID)
-    assert "raw must hold weights" in _check_refused(lambda: release(raw, norm))
+    assert "raw must have weights" in _check_refused(lambda: release(raw, norm))
     bare = ReleaseTerms(PrivacySpec(rho=1), NormBound(1), privacy_unit=PrivacyUnit.PRIVACY_ID)
     assert "max_weight" in _check_refused(lambda: release(raw.in_units_of(16), bare))
     _check(repr(release(raw, norm)) + str(release(raw, norm).privacy))

@@ -250,9 +250,9 @@ AMBIGUOUS: dict[str, list[tuple[str | None, str]]] = {"1,234": [(mark, ",") for 
 def test_wrong_spellings_are_refused(thousands: str, decimal: str, date_format: str | None) -> None:
     with pytest.raises(ArgumentError, match="thousands must"):
         Spelling(thousands, decimal, date_format)
-    with pytest.raises(ArgumentError, match="decimal must be one sign"):
+    with pytest.raises(ArgumentError, match="decimal must be a single separator"):
         Spelling(decimal="")
-    with pytest.raises(ArgumentError, match="thousands must be one sign"):
+    with pytest.raises(ArgumentError, match="thousands must be a single separator"):
         Spelling(thousands="")
     with pytest.raises(ArgumentTypeError, match="date_format must be a str"):
         Spelling(date_format=1)  # type: ignore[arg-type]

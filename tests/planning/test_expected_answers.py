@@ -191,7 +191,7 @@ def test_an_impossible_number_of_records_is_refused_by_its_name(n: int) -> None:
 
 def test_limits_say_whether_they_count_records_or_weight() -> None:
     spec, weighted = TreeSpec.for_search(IPv4Domain()), ReleaseTerms(PRIVACY, RecordBounds(1, max_weight=5))
-    assert "Detection limit: records after clipping of a value" in str(plan(spec, TERMS, search=True))
+    assert "Detection limit: records after clipping with which a value" in str(plan(spec, TERMS, search=True))
     assert "Detection limit: clipped weight of a value" in str(plan(spec, weighted, search=True))
 
 

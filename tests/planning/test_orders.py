@@ -51,7 +51,7 @@ def test_the_number_is_the_ratio_of_what_two_plans_say(spec: Any, relation: Any)
 
 def test_each_order_names_the_other() -> None:
     assert "an L1 norm is more accurate if" in str(line(counted(NormBound(9))))
-    assert "people is below 2.9 times" in str(line(counted(NormBound(9))))
+    assert "privacy ids is below 2.9 times" in str(line(counted(NormBound(9))))
     assert "an L2 norm is more accurate if" in str(line(counted(NormBound(9, norm="l1"))))
     grouped = PrivateTopK(
         TextDomain(8),

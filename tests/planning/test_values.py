@@ -117,9 +117,9 @@ def test_settings_and_the_command_tell_errors_of_values_and_ask_for_a_guess(tmp_
 @pytest.mark.parametrize(
     ("domain", "n", "asked", "words"),
     [
-        (IntegerDomain(0, 500), 100, {"typical": (30, 20)}, "typical must be two numbers"),
-        (IntegerDomain(0, 500), 100, {"typical": 30}, "typical must be two numbers"),
-        (IntegerDomain(0, 500), 100, {"typical": (30, float("nan"))}, "typical must be two numbers"),
+        (IntegerDomain(0, 500), 100, {"typical": (30, 20)}, "typical must be two finite numbers"),
+        (IntegerDomain(0, 500), 100, {"typical": 30}, "typical must be two finite numbers"),
+        (IntegerDomain(0, 500), 100, {"typical": (30, float("nan"))}, "typical must be two finite numbers"),
         (IntegerDomain(0, 500), 100, {"typical": (30, 501)}, "typical must be two numbers in a numeric domain"),
         (IPv4Domain(), 100, {"typical": (30, 501)}, "typical must be two numbers in a numeric domain"),
         (IntegerDomain(0, 500), 100, {"typical": (30, 90), "quantiles": [1]}, "quantiles must be greater than 0"),

@@ -326,5 +326,5 @@ def test_single_records_count_once_or_once_in_each_window_that_they_are_in() -> 
 def test_periods_are_in_the_largest_unit(seconds: float, words: str) -> None:
     place = Place(PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3, int(seconds * 10**6))
     assert words_of(RecordBounds(5), place).endswith(
-        f"in up to 3 windows of each period of {words}; the rest is dropped"
+        f"in up to 3 windows of each period of {words}; the rest are dropped"
     )

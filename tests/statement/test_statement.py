@@ -60,9 +60,9 @@ def test_the_statement_in_words():
     ]
     assert lines[2:] == [
         "Meaning       an attacker who knows all other records guesses which of two versions of a given privacy id was "
-        "used with at most 58.9 % accuracy (50 % is a coin flip)",
+        "used with at most 58.9 % accuracy, if both are equally likely beforehand (50 % is a coin flip)",
         "Contribution  up to 3 records per privacy id and window in each of up to 2 keys, with weights from -7 to 7, "
-        "in up to 4 windows; the rest is dropped",
+        "in up to 4 windows; the rest are dropped",
         "Clipping      not measured in this release; intervals do not include it",
         "Contents      not counted (there are no summary counts)",
         "Not hidden    that this release exists and when it was made, which keys have data, which windows have data",
@@ -129,7 +129,7 @@ def test_the_relation_and_the_unit_are_in_the_words():
     assert "guesses whether what a given privacy id contributed to one window was included" in text
     assert "for adding or removing what one privacy id contributes to one window\n" in text
     assert "within one window; not across windows, where losses add up\n" in text
-    assert "one record per privacy id and window; the rest is dropped at random\n" in text
+    assert "one record per privacy id and window; the rest are dropped at random\n" in text
     assert "which keys" not in text
 
 

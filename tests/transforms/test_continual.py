@@ -399,7 +399,7 @@ def test_starts_and_sizes_may_be_those_of_beam() -> None:
 
 def test_explanation_and_settings() -> None:
     text = frequencies().explain()
-    assert "count_sketch: 1 table, 48 counters" in text
+    assert "CountSketch: 1 table, 48 counters" in text
     assert "Rows: 11 over 11 windows, rho for all of them together" in text
     assert "delta = 1e-06 (rho = " in text
     assert "sigma = 3.912" in text  # the root of depth / (2 rho 49/50)
@@ -414,17 +414,17 @@ def test_explanation_and_settings() -> None:
 WINDOWED = {
     "fixed": (
         beam.WindowInto(window.FixedWindows(60)),
-        "FixedWindows before continual release.* remove the WindowInto",
+        "FixedWindows before a continual release.* Remove the WindowInto",
     ),
-    "sliding": (beam.WindowInto(window.SlidingWindows(60, 20)), "SlidingWindows before continual release"),
-    "sessions": (beam.WindowInto(window.Sessions(60)), "Sessions before continual release"),
+    "sliding": (beam.WindowInto(window.SlidingWindows(60, 20)), "SlidingWindows before a continual release"),
+    "sessions": (beam.WindowInto(window.Sessions(60)), "Sessions before a continual release"),
     "trigger": (
         beam.WindowInto(
             window.GlobalWindows(),
             trigger=trigger.Repeatedly(trigger.AfterCount(1)),
             accumulation_mode=trigger.AccumulationMode.DISCARDING,
         ),
-        "trigger=Repeatedly .* remove it from WindowInto",
+        "trigger=Repeatedly .* Remove it from WindowInto",
     ),
     "lateness": (beam.WindowInto(window.GlobalWindows(), allowed_lateness=10), "allowed_lateness must be 0"),
 }

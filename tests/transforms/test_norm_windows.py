@@ -268,7 +268,7 @@ def test_a_stream_cannot_be_idempotent_under_a_norm() -> None:
         release_id="visits", secret=EnvironmentSecret("OF_TESTS")
     )
     elements = beam.Pipeline(runner=FN_API) | Stream().add_elements([1]) | in_windows(FIXED)
-    with pytest.raises(WindowingError, match=r"needs bounded input: .* RecordBounds .* within each window alone"):
+    with pytest.raises(WindowingError, match=r"Use bounded input. .*RecordBounds .* only within one window"):
         elements | transform
 
 

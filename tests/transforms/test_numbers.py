@@ -127,7 +127,7 @@ def test_a_column_none_of_whose_values_could_count_is_an_error(
 ) -> None:
     make: Any = globally if isinstance(domain, TextDomain) else functools.partial(PrivateQuantiles, privacy=PRIVACY)
     transform = make(domain, item="value", privacy_unit=privacy_unit)
-    message = rf"item='value' must hold .* \({type(domain).__name__}\), got"
+    message = rf"item='value' must contain .* \({type(domain).__name__}\), got"
     with pytest.raises(Exception, match=message):
         run([pa.table({"value": column, "user": [1]})], transform)
 
@@ -211,7 +211,7 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
 def test_explain_says_what_will_be_found_and_never_refuses() -> None:
     keyed = PrivateTopK(IPv4Domain(), OF_EPSILON, k=3, privacy_unit=Record(), keys=AssumePublicKeys())
     for transform in (globally(IPv4Domain()), keyed):
-        assert "of a value that is found with 95 % probability\n" in transform.explain()
+        assert "with which a value is found with 95 % probability\n" in transform.explain()
         assert "Give the number of records to see how many values reach the limit" in transform.explain()
         assert re.search(
             r"\n  10,000 Zipf-distributed records .*\d values reach the limit\n", transform.explain(10_000)

@@ -333,7 +333,7 @@ def test_explain_says_noise_threshold_and_bounds() -> None:
     assert "sigma = 5.164 on each count; budget share: 3/4 of rho" in words
     assert " Votes 25 % of rho; probability 1/2 also with 31 privacy ids that are in 10 items each" in words
     assert "There are two rounds of votes. They need two more shuffles" in words
-    assert "up to 2 records per privacy id in each of up to 10 item counts; the rest is dropped at random" in words
+    assert "up to 2 records per privacy id in each of up to 10 item counts; the rest are dropped at random" in words
     assert " Items released if the noisy count reaches " in words
     assert "\nCounts        a count for each item of " in str(globally().check(["to"]).explain())
 

@@ -240,7 +240,7 @@ def test_a_range_of_keys_from_the_data_is_refused() -> None:
     for name in ("frequencies per key", "quantiles per key", "top-K per key"):
         with pytest.raises(
             ValueError,
-            match=r"TimeRange\(...\) cannot be combined with AssumePublicKeys .*\. List the keys with PublicKeys",
+            match=r"TimeRange\(...\) cannot be combined with AssumePublicKeys: .* List the keys with PublicKeys",
         ):
             TRANSFORMS[name](privacy_unit=RECORD, keys=AssumePublicKeys(), windows=RANGE)
 

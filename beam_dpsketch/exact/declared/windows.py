@@ -241,7 +241,7 @@ def _limit_periods(limit: PrivacyId, windowing: Windowing, starts: range | None)
         argument = "max_windows" if limit.max_windows is not None else "period"
         raise WindowingError(
             argument,
-            "is not supported in the global window. Assign windows, such as with WindowInto(FixedWindows(...)), or "
+            "is not supported in the global window. Assign windows, for example with WindowInto(FixedWindows(...)), or "
             f"remove {argument}",
             "E415",
         )

@@ -125,7 +125,7 @@ def is_hashable(kind: pa.DataType) -> bool:
 
 
 def is_pointer_type(kind: pa.DataType) -> bool:
-    """Whether values with this type may be addresses, which differ even if the objects are equal."""
+    """Whether a type may print memory addresses, which differ even between equal objects."""
     kind = unwrap_type(kind)
     return pa.types.is_fixed_size_binary(kind) and kind.byte_width == 8
 

@@ -65,9 +65,7 @@ def _select(table: Any, wanted: Collection[str]) -> Any:
         for name in found:
             if (kind := str(table.schema[name])) in _NOT_IN_ARROW:
                 code = Door.POLARS.cast("objects" if kind == "Object" else "text", name)
-                words = (
-                    f"has type {kind}, which Polars does not export by value. Convert it to text, such as with {code}"
-                )
+                words = f"has type {kind}, which Polars does not export by value. Convert it to text, for example with {code}"
                 checks.refuse(ArgumentTypeError(repr(name), words, "E608"))
     return table.select(found)
 

@@ -138,7 +138,7 @@ def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Itera
         middle, end = map(in_digits, mean)
         each = " of one key" if keys else ""
         rows.append((f"a mean of {n:,} records{each}", f"±{middle}, and ±{end} near an end of the value range"))
-        note = "\nA narrower value range has less noise, and clamps more values."
+        note = "\nA narrower value range needs less noise but clamps more values."
         if isinstance(spec.domain, FloatDomain):
             most = in_digits(spec.domain.step / 2)
             note += f"\nEach number is rounded to the nearest step, at most {most} away; intervals do not include this."

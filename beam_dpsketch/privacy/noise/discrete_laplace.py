@@ -161,7 +161,7 @@ class _LaplaceSampler:
         return multiples
 
     def _search(self, prefixes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Compute the least possible multiples for uniforms with these prefixes, and mask the certain multiples."""
+        """Compute the smallest multiple of each uniform with these prefixes, and mask the decided ones."""
         multiples = np.searchsorted(self._certain_from, prefixes, side="right").astype(np.int64, copy=False)
         return multiples, prefixes < self._certain_below.take(multiples)
 

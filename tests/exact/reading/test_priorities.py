@@ -236,5 +236,5 @@ def test_first_windows_of_a_stream_are_no_function_of_the_secret() -> None:
             windowed.is_bounded = False
             return windowed | transform.with_idempotent_noise(**TERMS)
 
-        with pytest.raises(WindowingError, match=r"with_idempotent_noise .* needs bounded input"):
+        with pytest.raises(WindowingError, match=r"with_idempotent_noise .* Use bounded input"):
             seen_by_sink(build)

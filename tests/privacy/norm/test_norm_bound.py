@@ -199,7 +199,7 @@ def test_an_id_may_have_a_norm_with_a_period_alone() -> None:
     assert PrivacyId("user", NormBound(5), period=60).period_micros == 60_000_000
     assert PrivacyId("user", NormBound(5), max_windows=3).max_windows == 3
     assert not PrivacyId("user", RecordBounds(5)).has_norm
-    with pytest.raises(ValueError, match="period needs max_windows"):
+    with pytest.raises(ValueError, match="period requires max_windows"):
         PrivacyId("user", RecordBounds(5), period=60)
     with pytest.raises(ValueError, match="period must be greater than 0"):
         PrivacyId("user", NormBound(5), period=0)

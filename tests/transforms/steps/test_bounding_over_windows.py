@@ -436,7 +436,7 @@ def test_windows_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_explanation_counts_the_windows() -> None:
     bounds = RecordBounds(1)
     text = globally(bounds, max_windows=9).explain()
-    assert "Windows: rho covers the 9 windows in which a unit may count." in text
+    assert "rho covers the 9 windows in which a privacy id may count" in text
     (once,) = calibrate(ONE_COUNTER, ReleaseTerms(PRIVACY, bounds, privacy_unit=PrivacyUnit.PRIVACY_ID, total_cells=1))
     assert f"sigma = {3 * math.sqrt(once):.4g} on" in text
     assert "Windows" not in globally(max_windows=1).explain()

@@ -128,12 +128,12 @@ def test_a_window_that_never_comes_raises_at_the_end(missing: int) -> None:
     rows = [row for window in range(5) if window != missing for row in driven.arrive(window)]
     assert [number for number, _ in rows] == [*range(missing)]
     assert driven.end.time == 6 * SIZE - 0.000001
-    with pytest.raises(RuntimeError, match=f"window {missing} of the horizon never came"):
+    with pytest.raises(RuntimeError, match=f"Window {missing} of the horizon never arrived"):
         driven.at_end()
 
 
 def test_errors_and_states_without_a_window_show_no_data() -> None:
-    with pytest.raises(RuntimeError, match="window 0 of the horizon never came") as caught:
+    with pytest.raises(RuntimeError, match="Window 0 of the horizon never arrived") as caught:
         Driven(Horizon(0, SIZE, 5)).at_end()
     assert "item" not in str(caught.value)
 

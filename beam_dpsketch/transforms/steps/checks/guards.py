@@ -51,7 +51,7 @@ _ONE_OUTPUT_EACH = (
 
 
 def check_no_copies(elements: beam.PCollection) -> None:
-    """Raise for reassigned windows that may overlap, groups that fire again in full, and records by two ways."""
+    """Raise for reassigned windows that may overlap, groups that fire again in full, and records on two paths."""
     find_origin = functools.cache(origin_of)
     _check_one_way(elements, find_origin)
     waiting, seen = [(elements, False)], set()

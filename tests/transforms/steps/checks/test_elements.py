@@ -109,7 +109,7 @@ DECLARED: dict[str, Mistake] = {
     ),
     "dicts": (lambda: created([ROW], frequencies()), r"item \(the element itself\) has type Dict\[str, Union"),
     "arrays": (lambda: created([np.arange(3)], frequencies()), "has type ndarray"),
-    "lists of dicts": (lambda: created([[ROW]], frequencies(item="city")), r"an element is a list: .* beam.FlatMap"),
+    "lists of dicts": (lambda: created([[ROW]], frequencies(item="city")), r"An element is a list, .* beam.FlatMap"),
     "a name of tuples": (lambda: created([("a", 1)], frequencies(item="city")), "names a field, .* Use a callable"),
     "text for numbers": (lambda: created(["7"], quantiles()), "has type str, but IntegerDomain accepts whole numbers"),
     "floats for integers": (
@@ -146,7 +146,7 @@ DECLARED: dict[str, Mistake] = {
         r"keys must name a field, because elements are not \(key, value\) pairs",
     ),
     "no key of rows": (lambda: built(Visit, per_key(item="city")), "keys must name a field, .* got Visit"),
-    "groups": (lambda: built(tuple[str, list[int]], per_key()), r"an element is a list: this is a container"),
+    "groups": (lambda: built(tuple[str, list[int]], per_key()), r"An element is a list, which is a container"),
     "a float key of pairs": (lambda: built(tuple[float, str], per_key()), r"key \(of the pair\) has type float"),
     "a path": (lambda: built(Visit, frequencies(item="place.x")), "item='place.x' is not a field. Fields: "),
     "a callable on batches": (lambda: built(pa.Table, frequencies(item=len)), "item must be a column name"),
