@@ -86,7 +86,7 @@ def test_of_items_that_are_not_released_little_is_known() -> None:
 
 def test_what_needs_all_items_is_refused_with_a_way_out() -> None:
     for ask in (WORDS.distance, WORDS.inner_product):
-        with pytest.raises(ValueError, match=r"unreleased items have unknown counts\. Use PrivateFrequencies"):
+        with pytest.raises(ValueError, match=r"unreleased counts are unknown\. Use PrivateFrequencies"):
             ask(released({"to": 3}, run=1))
 
 

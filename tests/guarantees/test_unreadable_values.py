@@ -292,7 +292,7 @@ def test_the_command_refuses_before_it_spends_and_reads_what_is_declared(
     _, printed = run("query", "x.dpsketch", "--quantile", "0.9", "--format", "csv")
     assert ",1234.5," in printed
     code, printed = run("run", "x.csv", *OPTIONS, "--unreadable", "drop")
-    assert (code, printed.count("they look like 9.999,99")) == (0, 1)
+    assert (code, printed.count("They look like 9.999,99")) == (0, 1)
     assert "These rows do not count." in printed
 
 
@@ -530,7 +530,7 @@ def test_rows_without_an_id_outside_of_the_windows_or_not_listed_are_told() -> N
         "item='city': about 50 % of the rows have an unlisted value. They do not count.",
         "key='country': about 10 % of the rows have no value. They do not count.",
         "key='country': about 20 % of the rows have an unlisted value, though some differ only in spaces or "
-        "capitals alone. They do not count.",
+        "capital letters. They do not count.",
         "privacy_id='person': about 35 % of the rows have no value. They do not count.",
         "time='day': about 10 % of the rows have no value. They do not count.",
         "time='day': about 30 % of the rows are outside the declared windows. They do not count. Check start and end.",

@@ -192,7 +192,7 @@ def test_an_impossible_number_of_records_is_refused_by_its_name(n: int) -> None:
 def test_limits_say_whether_they_count_records_or_weight() -> None:
     spec, weighted = TreeSpec.for_search(IPv4Domain()), ReleaseTerms(PRIVACY, RecordBounds(1, max_weight=5))
     assert "Detection limit: records after clipping with which a value" in str(plan(spec, TERMS, search=True))
-    assert "Detection limit: clipped weight of a value" in str(plan(spec, weighted, search=True))
+    assert "Detection limit: clipped weight with which a value" in str(plan(spec, weighted, search=True))
 
 
 def test_of_listed_items_the_noise_is_all_there_is_to_expect() -> None:

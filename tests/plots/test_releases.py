@@ -149,7 +149,7 @@ def test_a_look_names_what_a_release_does_not_know() -> None:
     ("draw", "words"),
     [
         (lambda: plot_top_k(FLAT, 3), "candidates is required, because this release does not store items"),
-        (lambda: plot_cdf(TEXT), "a release of frequencies does not answer cdf"),
+        (lambda: plot_cdf(TEXT), "A release of kind frequencies does not answer cdf"),
         (lambda: plot_cdf([1, 2], TREE), "answers must be a release or its Intervals, got list"),
         (lambda: plot_top_k(TIMELINE, 3), r"From a SketchTimeline, pass timeline.between"),
         (lambda: plot_timeline(TREE), "answers must be a SketchTimeline or Intervals, got Released"),

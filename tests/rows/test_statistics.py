@@ -151,7 +151,7 @@ def test_other_languages_get_means_and_nulls(service: RowsExpansion) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ask": {"quantiles": [0.5]}}, "a release of statistics does not answer quantiles"),
+        ({"ask": {"quantiles": [0.5]}}, "A release of kind statistics does not answer quantiles"),
         ({"ask": {"variance": True}}, "ask.variance: requires the setting variance: true"),
         ({"variance": 0.1}, "variance: expected true or false, got 0.1"),
     ],

@@ -102,8 +102,8 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
         'Intervals     ± is a 95 % interval for the noise; "at least" is a lower bound with 97.5 % confidence; neither '
         "includes clipping",
         "Assumptions   at most 51 privacy ids were clipped by 1 record or more, with 97.5 % confidence",
-        "Counts        privacy ids: 1,200 ±20; weight after clipping: 4,900 ±196 (those that are counted; there may be "
-        "any number more)",
+        "Counts        privacy ids: 1,200 ±20; weight after clipping: 4,900 ±196 (counted records only; the "
+        "number of others is unknown)",
         "Not counted   records without a privacy id or a usable value",
     ]
 

@@ -65,8 +65,8 @@ def _select(table: Any, wanted: Collection[str]) -> Any:
         for name in found:
             if (kind := str(table.schema[name])) in _NOT_IN_ARROW:
                 code = Door.POLARS.cast("objects" if kind == "Object" else "text", name)
-                words = f"has type {kind}, which Polars does not export by value. Convert it to text, for example with {code}"
-                checks.refuse(ArgumentTypeError(repr(name), words, "E608"))
+                words = f"has type {kind}, which Polars does not export by value. Convert it to text"
+                checks.refuse(ArgumentTypeError(repr(name), f"{words}, for example with {code}", "E608"))
     return table.select(found)
 
 

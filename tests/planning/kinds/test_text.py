@@ -144,8 +144,8 @@ OPTIONS = ["--kind", "top_k", "--k", "3", "--item", "word", "--privacy-id", "use
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--rho 1", r"Use method: \{threshold: \{delta: 1.0e-8\}\} in a file of --config, or --epsilon and --delta in"),
-        ("--epsilon 2", "--delta must be given next to epsilon .*as in --epsilon 1 --delta 1e-6"),
+        ("--rho 1", r"Use method: \{threshold: \{delta: 1.0e-8\}\} in a --config file, or --epsilon and --delta in"),
+        ("--epsilon 2", "--delta is required with epsilon, .*: --epsilon 1 --delta 1e-6"),
         ("--epsilon 2 --delta 1e-6 --key k --select-keys 1e-8 --max-keys 9", "--public-keys or --assume-public-keys"),
         ("--epsilon 2 --delta 1e-6 --max-records 2", "--max-norm"),
     ],

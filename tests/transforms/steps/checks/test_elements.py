@@ -303,7 +303,11 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a float id": (frequencies(item="city", privacy_unit=who("ms")), [ROW], "privacy_id='ms' is 1.0"),
     "a float key": (per_key(AssumePublicKeys("ms"), item="city"), [ROW], "key='ms' is 1.0"),
     "no pair": (per_key(item="city"), [ROW], r"is not a \(key, value\) pair, got .*\. Name the key field"),
-    "a batch in a pair": (per_key(item="x"), [("a", pa.table({"x": ["b"]}))], "batches must hold their keys: name the"),
+    "a batch in a pair": (
+        per_key(item="x"),
+        [("a", pa.table({"x": ["b"]}))],
+        "Batches must contain their keys as a column",
+    ),
     "an unlisted key": (
         per_key(PublicKeys(["7"], "n"), item="city"),
         [ROW],
