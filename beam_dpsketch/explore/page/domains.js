@@ -208,7 +208,7 @@ const DOMAINS = {
     const unit = 10 ** (decimals || 0);
     /** @param {bigint} position */
     const value = (position) => {
-      const exact = low + Number(position) * resolution;
+      const exact = low + Number(position) * step;
       return decimals === null ? exact : roundHalfEven(exact * unit) / unit;
     };
     return {
@@ -241,7 +241,7 @@ const DOMAINS = {
   }),
 
   timestamp: (reading) => {
-    const [start, end, resolution] = [reading.start, reading.end, reading.resolution].map(BigInt);
+    const [start, end, step] = [reading.start, reading.end, reading.step].map(BigInt);
     const read = orRefuse(readTime, reading);
     return {
       isNumeric: false,
