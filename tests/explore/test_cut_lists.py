@@ -59,7 +59,7 @@ class Cut(NamedTuple):
 
 CUTS = {
     "rows of a list": Cut(
-        lambda n: explore(listed(n, items=names(n))), MANY - 1, "#ask details summary", "1,000 most frequent"
+        lambda n: explore(listed(n, listed_items=names(n))), MANY - 1, "#ask details summary", "1,000 most frequent"
     ),
     "rows of candidates": Cut(
         lambda n: explore(listed(n), candidates=names(n)), MANY - 1, "#ask details summary", "1,000 most frequent"
