@@ -82,22 +82,22 @@ WINDOWINGS: dict[str, tuple[Callable[[], beam.WindowInto], str]] = {
         lambda: beam.WindowInto(FIXED, trigger=trigger.Repeatedly(trigger.AfterCount(1)), accumulation_mode=DISCARDING),
         "trigger=Repeatedly .* Remove it from WindowInto",
     ),
-    "lateness": (lambda: beam.WindowInto(FIXED, allowed_lateness=10), "allowed_lateness must be 0.* remove it"),
+    "lateness": (lambda: beam.WindowInto(FIXED, allowed_lateness=10), "allowed_lateness must be 0.* Remove it"),
     "sessions": (lambda: beam.WindowInto(window.Sessions(10)), "Sessions.* Use FixedWindows or SlidingWindows"),
     "earliest": (
         lambda: beam.WindowInto(FIXED, timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_EARLIEST),
-        "timestamp_combiner must be OUTPUT_AT_EOW.* remove it",
+        "timestamp_combiner must be OUTPUT_AT_EOW.* Remove it",
     ),
     "latest, global": (
         lambda: beam.WindowInto(window.GlobalWindows(), timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_LATEST),
-        "timestamp_combiner must be OUTPUT_AT_EOW.* remove it",
+        "timestamp_combiner must be OUTPUT_AT_EOW.* Remove it",
     ),
     "finer than Beam": (
         lambda: beam.WindowInto(window.SlidingWindows(window.Duration(micros=1000), window.Duration(micros=10))),
         "SlidingWindows must have a size, period and offset in whole milliseconds",
     ),
-    "unknown": (lambda: beam.WindowInto(EveryOther()), "EveryOther is unknown.* use GlobalWindows, FixedWindows"),
-    "subclass": (lambda: beam.WindowInto(Subclass(60)), "Subclass is unknown"),
+    "unknown": (lambda: beam.WindowInto(EveryOther()), "EveryOther is not supported.* Use GlobalWindows, FixedWindows"),
+    "subclass": (lambda: beam.WindowInto(Subclass(60)), "Subclass is not supported"),
 }
 TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {
     "globally": globally,

@@ -127,8 +127,15 @@ def stateful_steps(pipeline: beam.Pipeline) -> list[str]:
 
 
 def stated(releases: dict[Any, Any]) -> dict[Any, list[str]]:
-    """What each statement says, but for what is noisy in it, and for losses: of windows, only a batch tells one sum."""
+    """What each statement says, but for what is noisy in it, and for losses: of windows, only a batch tells one sum.
+
+    The line on intervals explains "at least" only if a noisy number is shown with it, so its first clause is compared.
+    """
     return {
-        place: [line for line in released.privacy.text().splitlines() if not line.startswith(_NOISY)]
+        place: [
+            line.partition(";")[0] if line.startswith("Intervals") else line
+            for line in released.privacy.text().splitlines()
+            if not line.startswith(_NOISY)
+        ]
         for place, released in releases.items()
     }
