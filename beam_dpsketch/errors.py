@@ -42,7 +42,7 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "histogram": ("TreeSpec.histogram(domain)", "layout: histogram"),
     "keys_KeySelection": ("keys=KeySelection(...)", "keys.select", "--select-keys"),
     "keys_of_pairs": ("keys=KeySelection(1e-8)", "keys: {select: {delta: 1.0e-8}, field: page}"),
-    "groups_of_delta": (
+    "threshold_of_delta": (
         "method=Thresholding(delta=1e-8)",
         "method: {threshold: {delta: 1.0e-8}}",
         "method: {threshold: {delta: 1.0e-8}} in a --config file, or --epsilon and --delta instead of --rho",

@@ -108,7 +108,7 @@ def test_messages_name_only_ways_that_doors_can_spell() -> None:
 @pytest.mark.parametrize(
     ("way", "read"),
     [
-        ("groups_of_delta", lambda block: read_method(block["method"])),
+        ("threshold_of_delta", lambda block: read_method(block["method"])),
         ("norm_of_16_keys", lambda block: read_privacy_unit({"privacy_id": "p", **block})),
         ("norm_of_weights", lambda block: read_privacy_unit({"privacy_id": "p", **block})),
         ("records_of_weights", lambda block: read_privacy_unit({"privacy_id": "p", **block})),

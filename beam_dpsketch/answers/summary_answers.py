@@ -69,7 +69,7 @@ class SummaryAnswers(ABC):
         """Estimate the total weight in the release, over all items, after clipping.
 
         Under `RecordBounds` this is the weight after dropping and capping. Under a `NormBound` it is the weight after
-        scaling, at most 4 max_norm per unit, and the upper end is infinite as for `records`. With L1 it is the
+        scaling, at most 4 max_norm per unit, and the upper end is infinite as for `records`. With an L1 norm it is the
         whole scaled weight, with a finite upper end. Bounds may be below 0. Raises `ValueError` if the release does not
         count weight.
         """

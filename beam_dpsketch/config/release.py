@@ -172,7 +172,7 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
 
 def read_summary_counts(settings: Any, path: str = "summary_counts") -> SummaryCounts | None:
     """Read budget shares for the summary counts, or `None` for the word `none`."""
-    return None if settings == "none" else make(path, SummaryCounts, read_block(settings, path, table.SIDE_BLOCK))
+    return None if settings == "none" else make(path, SummaryCounts, read_block(settings, path, table.SUMMARY_BLOCK))
 
 
 def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:

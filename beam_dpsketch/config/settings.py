@@ -94,7 +94,7 @@ def _having(name: str) -> tuple[str, ...]:
 _OF_ONE = tuple(kind for kind in KINDS if kind not in _having("metrics"))
 
 # fmt: off
-SIDE_BLOCK = block_of("SummaryCounts", SummaryCounts, {
+SUMMARY_BLOCK = block_of("SummaryCounts", SummaryCounts, {
     name: Entry(form=PART_FORM) for name in ("units", "records", "weight", "clipping")})
 _LOSS = {
     "epsilon": Entry(form=NUMBER_FORM, option=Option("E")),
@@ -111,7 +111,7 @@ PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
     "share": Entry("this release's share of the budget in `of`, above 0 and at most 1, such as `1/4`", _SHARE),
     "of": Entry(
         "the total budget of all releases: a block with `epsilon`, `delta`, `rho` and `relation`", OF_BLOCK),
-    "summary_counts": Entry("a block, or `none` to spend all of rho on the sketch", SIDE_BLOCK),
+    "summary_counts": Entry("a block, or `none` to spend all of rho on the sketch", SUMMARY_BLOCK),
     "ledger": Entry(
         "the file or the PostgreSQL URL of the ledger that pays for every run", TEXT_FORM,
         option=Option("FILE")),

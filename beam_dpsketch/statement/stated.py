@@ -234,7 +234,7 @@ class Stated:
 
     @property
     def weight_bits(self) -> int:
-        """Weight step: multiples of 2**-weight_bits records."""
+        """Weight resolution: multiples of 2**-weight_bits records."""
         return SCALE_BITS if self.bounds.has_norm else 0
 
     def epsilon(self, delta: float) -> float:

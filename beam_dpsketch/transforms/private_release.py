@@ -18,7 +18,7 @@ from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.released import RELEASED_KINDS
 from beam_dpsketch.errors import AllAtOnce, PrivacyWarning, RefusalError, levels_to_caller
 from beam_dpsketch.exact.bounding.parts import Scale
-from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Count, check_types
+from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_TARGET_ERROR, Count, check_types
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.horizon import Horizon
@@ -100,7 +100,7 @@ class PrivateTransform(ReadsElements):
         self,
         n: int | None = None,
         *,
-        target_error: Fraction | float = USUAL_WANTED_ERROR,
+        target_error: Fraction | float = USUAL_TARGET_ERROR,
         typical: tuple[float, float] | None = None,
         quantiles: Iterable[float] = USUAL_QUANTILES,
     ) -> str:

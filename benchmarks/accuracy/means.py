@@ -216,7 +216,7 @@ def aircraft(delays: Delays, releases: int) -> None:
         chosen, own = best(bounds, ours)
         ratio = float(np.mean(own) / np.mean(peer))
         table.row(
-            f"{chosen.size} of order {getattr(chosen, 'norm', '-')}, {words}",
+            f"{chosen.size} of {getattr(chosen, 'norm', '-').upper()}, {words}",
             mean(own, 3),
             f"{ratio:.3f}",
             bars=[Bar(ratio, "<=", LARGEST["aircraft"])],

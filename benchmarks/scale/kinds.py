@@ -72,7 +72,7 @@ KINDS = {
     "numbers": Kind("the same, ids are numbers", _frequencies(PrivacyId("person", RECORDS)), bounded=True, text=False),
     "norm": Kind("frequencies, NormBound(5), text ids", _frequencies(PrivacyId("person", NORM)), True),
     "limited": Kind("the same, max_distinct_items=100", _frequencies(PrivacyId("person", LIMITED)), True),
-    "order_1": Kind("the same, of L1", _frequencies(PrivacyId("person", NormBound(5, norm="l1"))), True),
+    "order_1": Kind("the same, L1 norm", _frequencies(PrivacyId("person", NormBound(5, norm="l1"))), True),
     "keyed": Kind("each key, Record(), 5 x 64", _keyed(lambda _: AssumePublicKeys("key")), keyed=True),
     "listed": Kind("the same, PublicKeys", _keyed(lambda keys: PublicKeys(range(keys), "key")), keyed=True),
 }

@@ -15,7 +15,7 @@ from beam_dpsketch.config.forms import Block, Entry
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 BLOCKS = {
     "privacy": settings.PRIVACY_BLOCK,
-    "summary_counts": settings.SIDE_BLOCK,
+    "summary_counts": settings.SUMMARY_BLOCK,
     "privacy_unit": settings.UNIT_BLOCK,
     "norm": settings.NORM_BLOCK.without("auto"),
     "auto": settings.AUTO_BLOCK,

@@ -99,7 +99,7 @@ def cases() -> Iterator[tuple[str, Any, Any, Calibration]]:
         if refused is None:
             yield f"{kind}, {name}", spec, terms, Calibration.of(spec, terms)
         else:
-            assert refused in ("E102", "E124", "E229")  # L2 bounds no factor, and Laplace noise suits few
+            assert refused in ("E102", "E124", "E229")  # an L2 norm bounds no factor, and Laplace noise suits few
 
 
 GROUPS = dataclasses.replace(CHOSEN_KEYS, selection=ThresholdRule(delta=Fraction(1, 10**7), max_items=4))

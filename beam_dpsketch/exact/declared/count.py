@@ -26,7 +26,7 @@ from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
 
-USUAL_WANTED_ERROR = Fraction(1, 100)
+USUAL_TARGET_ERROR = Fraction(1, 100)
 USUAL_QUANTILES = (0.5, 0.95, 0.99)
 
 

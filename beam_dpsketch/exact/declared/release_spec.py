@@ -14,7 +14,7 @@ from beam_dpsketch.encodings import canonical, encode, name_of
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.exact.declared.count import (
     USUAL_QUANTILES,
-    USUAL_WANTED_ERROR,
+    USUAL_TARGET_ERROR,
     Calibrated,
     Count,
     Guess,
@@ -228,7 +228,7 @@ class ReleaseSpec:
         self,
         n: int | None = None,
         *,
-        target_error: Fraction | float = USUAL_WANTED_ERROR,
+        target_error: Fraction | float = USUAL_TARGET_ERROR,
         typical: tuple[float, float] | None = None,
         quantiles: Iterable[float] = USUAL_QUANTILES,
     ) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import AllAtOnce, ConfigError
-from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_WANTED_ERROR
+from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_TARGET_ERROR
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.exact.declared.windows import WindowPlan, plan_windows, windowing_of_table
 from beam_dpsketch.exact.reading.columns import TIMES, batch_column
@@ -39,7 +39,7 @@ def plan_release(
     declared: ReleaseSpec,
     n: int | None = None,
     *,
-    target_error: Fraction | float = USUAL_WANTED_ERROR,
+    target_error: Fraction | float = USUAL_TARGET_ERROR,
     typical: tuple[float, float] | None = None,
     quantiles: Iterable[float] = USUAL_QUANTILES,
 ) -> Any:

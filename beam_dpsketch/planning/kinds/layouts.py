@@ -30,7 +30,7 @@ from beam_dpsketch.answers.estimators.tree_levels import median_variance
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.exact.bounding.netting import net
 from beam_dpsketch.exact.bounding.norm_rule import UnitLengths
-from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Guess
+from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_TARGET_ERROR, Guess
 from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import raw_type
@@ -67,7 +67,7 @@ def plan(
     *,
     keys: int | None = None,
     search: bool = False,
-    target_error: Fraction | float = USUAL_WANTED_ERROR,
+    target_error: Fraction | float = USUAL_TARGET_ERROR,
     typical: tuple[float, float] | None = None,
     quantiles: Iterable[float] = USUAL_QUANTILES,
 ) -> Plan:

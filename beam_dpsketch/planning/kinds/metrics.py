@@ -51,9 +51,9 @@ class Metric:
 class Metrics(Count):
     """Several metrics over the same records, in one release.
 
-    Records are clipped once, and keys selected once, for all metrics together. Under a `NormBound` with L2, a
+    Records are clipped once, and keys selected once, for all metrics together. Under an L2 norm, a
     unit's squared length is its squared length in each metric times the metric's share of rho, summed over metrics, and
-    each metric has its own scaling factor. With L1, a single factor scales all metrics. A record whose item is
+    each metric has its own scaling factor. Under an L1 norm, a single factor scales all metrics. A record whose item is
     null in one metric counts for the others.
 
     Args:

@@ -83,7 +83,7 @@ class Thresholding:
             raise ArgumentError(
                 "method",
                 "must have a delta for item selection, because rho or a budget share pays for thresholded counts. Use "
-                "$groups_of_delta",
+                "$threshold_of_delta",
                 "E316",
             )
         return ThresholdRule(delta=Fraction(repr(privacy.reported_delta)) / 2, max_items=max_items)

@@ -58,7 +58,7 @@ laws of the outputs (Neyman and Pearson). `attack_accuracy` uses the smaller of 
 * For Gaussian noise, t is the delta at epsilon 0. For a pure epsilon e, t is at most (exp(e) - 1) / (exp(e) + 1), which
   the discrete Laplace attains. Mechanisms with t and t' together have at most 1 - (1 - t)(1 - t'): couple the outputs
   of the first, which are equal with probability 1 - t, and then the outputs of the second.
-* rho-zCDP has a Kullback-Leibler divergence of at most rho (its L1), hence t is at most sqrt(rho / 2) by Pinsker's
+* rho-zCDP has a Kullback-Leibler divergence of at most rho (its order 1), hence t is at most sqrt(rho / 2) by Pinsker's
   inequality, and at most sqrt(1 - exp(-rho)) by the inequality of Bretagnolle and Huber (1979).
 
 With exceptions with probability d, t is at most 1 - (1 - d)(1 - t), as the laws are mixtures with the same weights.

@@ -31,7 +31,7 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
     rho = max(float(rho) * _ROUND_UP, sys.float_info.min)
 
     def bound_grows(order_minus_one: float) -> bool:
-        """Whether the bound grows with the order alpha, computed in alpha - 1 to avoid cancellation near L1."""
+        """Whether the bound grows with the order alpha, computed in alpha - 1 to avoid cancellation near order 1."""
         return (1 + 2 * order_minus_one) * rho - epsilon - _log_order_ratio(order_minus_one) > 0
 
     upper = 1.0

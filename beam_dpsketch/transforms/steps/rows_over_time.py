@@ -113,7 +113,7 @@ class RowsOverTime(beam.PTransform):
         return windows | "AllRows" >> beam.ParDo(self._all_rows, **self._run)
 
     def _into_horizon(self) -> beam.WindowInto:
-        """Assign the window of the horizon. Thresholding have the time of their first window."""
+        """Assign the window of the horizon. Groups have the time of their first window."""
         return beam.WindowInto(self._horizon, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
 
     def _back_to_first_window(self, windows: beam.PCollection, count: int) -> beam.PCollection:

@@ -40,12 +40,12 @@ class Person(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The length of L1, which a Laplace is calibrated to."""
+        """The L1 length, which a Laplace is calibrated to."""
         return self.items * self.each
 
     @property
     def squared(self) -> int:
-        """The square of the length of L2, which a Gaussian is calibrated to."""
+        """The squared L2 length, which a Gaussian is calibrated to."""
         return self.items * self.each**2
 
     @property

@@ -1,4 +1,4 @@
-"""Thresholding of rows are those that a dictionary of lists would hold."""
+"""Groups of rows are those that a dictionary of lists would hold."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ def test_laplace_noise_has_usual_shares_of_its_own_and_parts_sum_to_epsilon(rela
 
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=9), st.fractions(1, 900, max_denominator=16))
 def test_under_a_norm_l1_all_of_the_scaled_weight_counts(values: list[int], norm: Fraction) -> None:
-    """It cannot exceed the norm, so `total_weight()` has an upper end; under L2 it may."""
+    """It cannot exceed the norm, so `total_weight()` has an upper end; under an L2 norm it may."""
     sizes = np.array(values, dtype=np.int64) << 16
     total = Fraction(int(sizes.sum()), 1 << 16)
     factor = min(Fraction(1), norm / total) if total else Fraction(1)

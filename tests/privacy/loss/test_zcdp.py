@@ -159,6 +159,6 @@ def test_extremes_are_finite_and_safe():
 
 @pytest.mark.parametrize(("rho", "epsilon"), [(19.0, 1.0), (17.0, 0.015625), (30.0, 2.0), (8.0, 0.0)])
 def test_delta_near_1_is_rounded_up_by_no_more_than_it_says(rho, epsilon):
-    """Near L1 a formula in the order itself loses all its digits; the reference has 60."""
+    """Near order 1 a formula in the order itself loses all its digits; the reference has 60."""
     exact = float(_least_delta(rho, epsilon))
     assert exact <= zcdp.delta(rho=rho, epsilon=epsilon) <= min(1.0, exact * (1 + 1e-7))
