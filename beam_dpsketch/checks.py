@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError, ended
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 _MAX_DENOMINATOR = 1 << 20
@@ -188,9 +188,7 @@ def explained(call: Method) -> Method:
                     meant = did_you_mean(nearest_setting(unknown[0], signature.parameters))
                     words = f"{unknown[0]!r} is not an argument{meant}"
                 name = type(given[0]).__name__ if is_method else call.__name__
-                raise ArgumentTypeError(
-                    "", f"{words}{'' if words.endswith('?') else '.'} Call {name}{signature}", "E009"
-                ) from None
+                raise ArgumentTypeError("", f"{ended(words)} Call {name}{signature}", "E009") from None
             raise
 
     return checked  # type: ignore[return-value]

@@ -90,13 +90,15 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
 """Spelling of names such as `$NormBound` in messages: in Python, in plain settings and, if different, in the shell."""
 _SPELLED = [{name: way[min(door, len(way) - 1)] for name, way in _WAYS.items()} for door in (PYTHON, SETTINGS, SHELL)]
 _OPTIONS = {
-    "candidates": "--candidates",
-    "confidence": "--confidence",
-    "n": "--records",
-    "target_error": "--target-error",
-    "typical": "--typical",
+    **{name: f"--{name.replace('_', '-')}" for name in ("candidates", "confidence", "target_error", "typical")},
+    "n": _WAYS["plan_n"][SHELL],
 }
 """Command-line options for arguments of answers and plans."""
+
+
+def ended(words: str) -> str:
+    """End a message with a period, unless it ends with a question mark."""
+    return words if words.endswith("?") else f"{words}."
 
 
 class RefusalError(Exception):

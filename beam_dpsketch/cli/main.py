@@ -19,7 +19,7 @@ from beam_dpsketch import __version__
 from beam_dpsketch.cli import asking, expansion_service, planning, plotting, releasing, spending, stored
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, note, write
 from beam_dpsketch.config.paths import hint_of, nearest
-from beam_dpsketch.errors import FormatError, UsageError
+from beam_dpsketch.errors import FormatError, UsageError, ended
 from beam_dpsketch.starting import stop
 from beam_dpsketch.words import documentation
 
@@ -54,8 +54,7 @@ class _Parser(argparse.ArgumentParser):
     """Argument parser that raises `UsageError`."""
 
     def error(self, message: str) -> NoReturn:
-        end = "" if message.endswith("?") else "."
-        raise UsageError(f"{message}{end} See {self.prog} --help")
+        raise UsageError(f"{ended(message)} See {self.prog} --help")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         known, given = self._option_string_actions, [] if self._subparsers else args or []

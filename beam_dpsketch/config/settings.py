@@ -51,7 +51,7 @@ from beam_dpsketch.planning.kinds.thresholded_counts import Thresholding
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation, RecordBounds
 from beam_dpsketch.privacy.noise.laws import NOISES
-from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES, AutoNorm, NormBound
+from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES, NORMS, AutoNorm, NormBound
 from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.privacy.summary_counts import SummaryCounts
 
@@ -132,7 +132,7 @@ _NORM = block_of("Norm", NormBound, {
         option=Option(
             "N|auto",
             "the number of records with the same item that count in full per privacy id; auto: chosen from the data")),
-    "norm": Entry(form=one_of(("l1", "l2")), option=Option("l1|l2")),
+    "norm": Entry(form=one_of(NORMS), option=Option("|".join(NORMS))),
     "max_keys": Entry(
         "the number of keys that a privacy id votes for, required with `keys: {select: ...}`; or the number of items "
         "in which it counts for thresholded counts, 128 if not given", option=_KEYS_OF_ID),

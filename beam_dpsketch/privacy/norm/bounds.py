@@ -28,6 +28,7 @@ _SHORT_LIST = 16
 """Largest number of listed items for which an L1 norm is better, at the best norm of each kind."""
 _USUAL_SHARE = DefaultFraction(1, 20)
 _SHARE_OF_SHORT_LISTS = Fraction(1, 5)  # little noise: the norm determines the error
+NORMS = ("l1", "l2")
 ITEM_SHARES = {"top_items": Fraction(7, 100), "rarer_items": Fraction(1, 50)}
 
 
@@ -273,7 +274,7 @@ class AutoNorm(NormLimit):
 
 
 def _check_norm(norm: Any) -> None:
-    if norm not in ("l1", "l2"):
+    if norm not in NORMS:
         raise ArgumentError(
             "norm", f'must be "l2" (the root of the summed squares) or "l1" (the total), got {norm!r}', "E227"
         )
