@@ -119,7 +119,7 @@ def test_a_wrong_domain_and_rows_over_time_are_refused() -> None:
             QUERY({"items": ["a"]}),
             "input: timeline rows cannot answer questions one by one. Use QueryTimeline",
         ),
-        (released["city"], TIMELINE({"items": ["a"]}, HORIZON), "input: expected rows over time"),
+        (released["city"], TIMELINE({"items": ["a"]}, HORIZON), "input: expected timeline rows"),
     ):
         with pytest.raises(Exception, match=words):
             seen(lambda pipeline, private=private, query=query: {"": visits(pipeline) | private | query})

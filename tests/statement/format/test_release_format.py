@@ -441,7 +441,7 @@ def test_thousands_of_levels_are_refused_before_their_shares_are_added() -> None
     object.__setattr__(wrong, "levels", (*right.levels, *more))
     release._spec = wrong
     start = time.process_time()
-    with pytest.raises(FormatError, match="levels must be 1 to 65, got 20002"):
+    with pytest.raises(FormatError, match="levels must contain 1 to 65 levels, got 20002"):
         Released.from_bytes(release.to_bytes())
     assert time.process_time() - start < 60
 
