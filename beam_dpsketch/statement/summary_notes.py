@@ -149,9 +149,9 @@ class SummaryNote:
         """Format the number with its margin, or its lower bound alone."""
         estimate, lower, upper = self.interval(0.95)
         if at_least and lower > 0:
-            return f"at least {self._phrases[1].format(shown(lower))}"
+            return f"at least {self._of(shown(lower))}"
         if not self.may_be_nothing:
-            return f"about {self._phrases[1].format(shown(estimate))} (±{shown(upper - estimate)})"
+            return f"about {self._of(shown(estimate))} (±{shown(upper - estimate)})"
         if {CLIPPED, SCALED} & {*self.names}:
             return self.nothing
         return f"{self.words} not distinguishable from 0 (±{shown(upper - estimate)})"
@@ -159,8 +159,11 @@ class SummaryNote:
     @property
     def nothing(self) -> str:
         """Upper bound of a number that may be 0, in words."""
-        most = shown(round_up(max(self.interval(0.95).upper, 0.0), 4))
-        return f"at most {self._phrases[1].format(most)}"
+        return f"at most {self._of(shown(round_up(max(self.interval(0.95).upper, 0.0), 4)))}"
+
+    def _of(self, number: str) -> str:
+        phrase = self._phrases[1].format(number)
+        return phrase.removesuffix("s") if number == "1" else phrase
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -97,16 +97,18 @@ def check_mean(sums: Sums, k: float) -> bool:
         return False
     low, high = (float(end) for end in ends(exact))
     slack = (ROUNDING + (high - low) * ROUNDING) * max(cancelled, 1.0)
+    half, is_beside = (high - low) / 2, low > 1 or high < 0
+    lowest, highest = max(1 - half if low > 1 else low, 0), min(half if high < 0 else high, 1)
+    at_an_end = min(abs(low - 1), abs(high)) <= slack
     if found is None:
-        assert max(low, 1 - high) < slack, "known, but not told"
+        assert at_an_end or max(lowest, 1 - highest) < slack, "known, but not told"
         return False
     estimate, lower, upper = found
     assert 0 <= lower <= estimate <= upper <= 1, "out of order"
-    if min(abs(low - 1), abs(high)) <= slack:
+    if at_an_end:
         return True
-    half, is_beside = (high - low) / 2, low > 1 or high < 0
-    assert abs(lower - max(1 - half if low > 1 else low, 0)) <= slack + 1e-9 * (high - low), "another lower end"
-    assert abs(upper - min(half if high < 0 else high, 1)) <= slack + 1e-9 * (high - low), "another upper end"
+    assert abs(lower - lowest) <= slack + 1e-9 * (high - low), "another lower end"
+    assert abs(upper - highest) <= slack + 1e-9 * (high - low), "another upper end"
     total = float(sum(place * own for place, own in zip(places, values, strict=True)))
     assert estimate == pytest.approx(min(max(total / number, 0), 1), rel=1e-12, abs=slack)
     for step in range(41):
@@ -117,6 +119,7 @@ def check_mean(sums: Sums, k: float) -> bool:
     return True
 
 
+@example(sums=Sums((-4.0, 8.0), 0.7), k=1.96)
 @given(sums=sums(), k=deviations)
 def test_a_mean_has_the_interval_of_its_set(sums: Sums, k: float) -> None:
     check_mean(sums, k)
