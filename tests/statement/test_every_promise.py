@@ -130,7 +130,9 @@ def check_layout(it: PrivacyStatement) -> None:
         assert len(heading) < 13
         assert words == words.strip()
         assert words[-1] not in ".;,"
-        assert not re.search(r"\(s\)|  |\bNone\b|\bnan\b|;;|\b1 (scaled )?(records|keys|windows|items|privacy ids)\b", words), words
+        assert not re.search(
+            r"\(s\)|  |\bNone\b|\bnan\b|;;|\b1 (scaled )?(records|keys|windows|items|privacy ids)\b", words
+        ), words
 
 
 def check_truth(it: PrivacyStatement) -> None:
