@@ -37,6 +37,7 @@ from beam_dpsketch.exact.domains import (
     TextDomain,
     TimestampDomain,
 )
+from beam_dpsketch.exact.domains.calendar import Calendar
 from beam_dpsketch.exact.domains.spelling import Spelling
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.exact.sketches import CountMin, CountSketch
@@ -50,7 +51,7 @@ from beam_dpsketch.ledger.entries import Account
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.planning.kinds.layouts import plan
-from beam_dpsketch.planning.kinds.metrics import Metric, Metrics
+from beam_dpsketch.planning.kinds.metrics import Metric, Metrics, PrivacyIdCount, RecordCount
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts, Thresholding
@@ -69,15 +70,15 @@ __version__ = "0.1.0"
 # fmt: off
 __all__ = [
     "ADD_OR_REMOVE_ONE", "Account", "ArgumentError", "AssumePublicKeys", "AutoNorm", "BudgetExceededError",
-    "BytesDomain", "Clipping", "ConfigError", "CountMin", "CountSketch", "DyadicCountSketch", "FactorizationSpec",
-    "FloatDomain", "FormatError", "Frequencies", "Horizon", "IPv4Domain", "IncompatibleSketchError", "InputWarning",
-    "IntegerDomain", "Interval", "ItemFrequencies", "KeySelection", "Ledger", "LedgerError", "ListedItems",
-    "LogDomain", "LossLimit", "Metric", "Metrics", "NormBound", "Plan", "PrivacyBudget", "PrivacyId", "PrivacySpec",
-    "PrivacyStatement", "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds",
-    "ReleaseSpec", "ReleaseTerms", "Released", "Scale", "SketchSpec", "SketchTimeline", "Spelling", "Statistics",
-    "SummaryCounts", "TextDomain", "ThresholdedCounts", "Thresholding", "TimeColumn", "TimeRange", "TimestampDomain",
-    "TopKSearch", "TreeSpec", "WindowingError", "__version__", "plan", "read_releases", "rehearse", "release",
-    "release_frame",
+    "BytesDomain", "Calendar", "Clipping", "ConfigError", "CountMin", "CountSketch", "DyadicCountSketch",
+    "FactorizationSpec", "FloatDomain", "FormatError", "Frequencies", "Horizon", "IPv4Domain",
+    "IncompatibleSketchError", "InputWarning", "IntegerDomain", "Interval", "ItemFrequencies", "KeySelection",
+    "Ledger", "LedgerError", "ListedItems", "LogDomain", "LossLimit", "Metric", "Metrics", "NormBound", "Plan",
+    "PrivacyBudget", "PrivacyId", "PrivacyIdCount", "PrivacySpec", "PrivacyStatement", "PrivacyWarning", "PublicKeys",
+    "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "RecordCount", "ReleaseSpec", "ReleaseTerms", "Released",
+    "Scale", "SketchSpec", "SketchTimeline", "Spelling", "Statistics", "SummaryCounts", "TextDomain",
+    "ThresholdedCounts", "Thresholding", "TimeColumn", "TimeRange", "TimestampDomain", "TopKSearch", "TreeSpec",
+    "WindowingError", "__version__", "plan", "read_releases", "rehearse", "release", "release_frame",
 ]
 # fmt: on
 _checks.explain_calls(*(each for each in map(globals().get, __all__) if isinstance(each, type)))

@@ -100,7 +100,16 @@ def instance(*kinds: type, **arguments: Any) -> None:
                 (f". Use one such as {_EXAMPLES[kind.__name__]}" for kind in kinds if kind.__name__ in _EXAMPLES), ""
             )
             article = "an" if words[0] in "AEIOU" else "a"
-            raise ArgumentTypeError(name, f"must be {article} {words}, got {type(value).__name__}{example}", "E001")
+            raise ArgumentTypeError(
+                name, f"must be {article} {words}, got {type(value).__name__}{example or as_key(value)}", "E001"
+            )
+
+
+def as_key(value: Any) -> str:
+    """Advise to use a calendar, or text that names its buckets, as a key."""
+    words = value.strip(" 0123456789").lower().removesuffix("s") if isinstance(value, str) else type(value).__name__
+    advice = ". Use calendar buckets as an output key, such as $calendar_key"
+    return advice * (words in ("Calendar", "hour", "day", "week", "month", "year"))
 
 
 def many(code: str = "E615", **arguments: Any) -> Any:

@@ -126,6 +126,8 @@ def _encode_column(items: pa.Array) -> pa.LargeBinaryArray:
     kind = items.type
     if pa.types.is_dictionary(kind):
         return encode_all(items.dictionary).take(items.indices)
+    if pa.types.is_struct(kind):
+        return _encode_tuples(items)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _prepend_tag(TEXT_TAG, items)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
@@ -134,6 +136,15 @@ def _encode_column(items: pa.Array) -> pa.LargeBinaryArray:
         encoded = _encode_integers(items.fill_null(0).to_numpy(zero_copy_only=False))
         return pc.if_else(items.is_valid(), encoded, pa.scalar(None, pa.large_binary()))
     return pa.array([encode(item) if is_item(item) else None for item in items.to_pylist()], pa.large_binary())
+
+
+def _encode_tuples(items: pa.StructArray) -> pa.LargeBinaryArray:
+    parts = []
+    for column in items.flatten():
+        distinct = encode_all(column).dictionary_encode()
+        sized = [None if part is None else join_parts([part]) for part in distinct.dictionary.to_pylist()]
+        parts.append(pa.array(sized, pa.large_binary()).take(distinct.indices))
+    return pc.binary_join_element_wise(pa.scalar(TUPLE, pa.large_binary()), *parts, pa.scalar(b"", pa.large_binary()))
 
 
 def _prepend_tag(tag: bytes, values: pa.Array) -> pa.LargeBinaryArray:

@@ -33,6 +33,11 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "RecordBounds": ("RecordBounds", "records", "--max-records"),
     "auto_l1": ('AutoNorm(norm="l1")', "norm: {auto: {norm: l1}}", "--max-norm auto --norm l1"),
     "binned": ('mechanism="binned"', "mechanism: binned"),
+    "calendar_key": (
+        'keys=PublicKeys(field=Calendar("at", "month", ...))',
+        "keys: {field: {time: at, bucket: month, ...}}",
+        "--key '{time: at, bucket: month, ...}'",
+    ),
     "epsilon_and_delta": (
         "PrivacySpec(epsilon=1, delta=1e-6)",
         "epsilon: 1, delta: 1.0e-6",

@@ -212,6 +212,12 @@ def test_a_key_that_one_person_brings_in_is_not_released():
     assert "Vardø" in printed_by(taken_from_the_data)
 
 
+def test_keys_of_several_columns_are_all_countries_and_days():
+    printed = printed_by(fenced("## Several columns, and calendar days", KEYS))
+    days = [f"2026-03-{day}" for day in (28, 29, 30)]
+    assert re.findall(r"^(\w+) (\S+) Frequency", printed, re.M) == [(key, day) for key in ("NO", "SE") for day in days]
+
+
 def test_keys_of_a_table_are_those_of_many_people():
     """A rare key is in 1 run in 10^8. The estimates have a deviation below 11, of 900: 100 is 9 of these."""
     printed = printed_by(fenced("# Keys", KEYS))

@@ -22,11 +22,19 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
-from beam_dpsketch.exact.sketches.listed_items import GroupedHistogram, ListedHistogram, ThresholdedItems, find_all
+from beam_dpsketch.exact.sketches.listed_items import (
+    CountSpec,
+    GroupedHistogram,
+    ListedHistogram,
+    RecordCounter,
+    ThresholdedItems,
+    find_all,
+)
 from beam_dpsketch.statement.notes import ThresholdNote
 from beam_dpsketch.statement.showing import in_words, shown
+from beam_dpsketch.statement.summary_notes import Interval, SummaryNote
 
-_MOST_COMPARED = 10_000
+_MOST_COMPARED, _SURE = 10_000, 0.99
 _TYPE_NAMES = {str: "text", int: "int", bytes: "bytes", tuple: "tuple"}
 
 
@@ -121,6 +129,37 @@ class ReleasedListedItems(ReleasedSketch):
     @property
     def _size(self) -> str:
         return f"{self.spec.cells} listed items"
+
+
+class ReleasedCount(Released):
+    """A released number of records, or of privacy ids: ``released["people"].count()``."""
+
+    name = kind = "count"
+    raw_type = RecordCounter
+
+    @classmethod
+    def of_note(cls, spec: CountSpec, note: SummaryNote, privacy: PrivacyStatement) -> ReleasedCount:
+        """Build the release of privacy ids from the summary count that contains them."""
+        levels = (note.sigma_squared,)
+        stated = dataclasses.replace(privacy, sigma_squared_per_level=levels, noise=note.noise, of_metric=True)
+        return cls(spec, np.array([note.value]), stated, note.scale_bits)
+
+    def count(self, confidence: float = 0.95) -> Interval:
+        """Estimate the number of records, or their weight, or the number of privacy ids. Bounds may be below 0."""
+        number, margin = float(self.counters[0]), self.privacy.margin(confidence) + self._rounding
+        return Interval(number, number - margin, number + margin).of(self._clipping)
+
+    def _own_total(self) -> tuple[float, float]:
+        return float(self.counters[0]), self._noise_variance()
+
+    @property
+    def _exceeds_noise(self) -> bool:
+        return bool(abs(self.counters[0]) > self.privacy.margin(_SURE))
+
+    @property
+    def _size(self) -> str:
+        number, _, upper = self.count()
+        return f"{shown(number)} ±{shown(upper - number)} {self._spec.describe()}"
 
 
 class ReleasedCounts(ReleasedSketch):

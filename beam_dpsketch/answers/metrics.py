@@ -10,9 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from beam_dpsketch.answers.counts import ReleasedCount
 from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.released import RELEASED_KINDS, Released
 from beam_dpsketch.exact.sketches.metrics import JoinedSketches
+from beam_dpsketch.privacy.summary_counts import UNITS
 
 
 class ReleasedMetrics(Released, Mapping[str, Released]):
@@ -34,8 +36,13 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
     @functools.cached_property
     def parts(self) -> dict[str, Released]:
         """Releases by the name of their metric."""
-        found, cell, table = {}, 0, 0
+        found: dict[str, Released] = {}
+        cell = table = 0
         for part in self._spec.parts:
+            if part.spec.counts_privacy_ids:
+                if (note := self._privacy.note(UNITS)) is not None:
+                    found[part.name] = ReleasedCount.of_note(part.spec, note, self._privacy)
+                continue
             counters = self._counters[cell : cell + part.spec.cells]
             noise = self._privacy.sigma_squared_per_level[table : table + part.tables]
             uncounted = self._privacy.uncounted & ~self._spec.uncounted | part.spec.uncounted

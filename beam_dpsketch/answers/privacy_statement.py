@@ -38,7 +38,7 @@ _DEVIATIONS, _BLIND = 4, Uncounted.LATER_WINDOWS | Uncounted.EXCESS_WEIGHT
 _UNCOUNTED = {
     Uncounted.LATER_WINDOWS: "records after a privacy id's first {windows}{period}",
     Uncounted.LATE: "late records",
-    Uncounted.OUTSIDE: "records outside the declared windows",
+    Uncounted.OUTSIDE: "records outside the declared time range",
     Uncounted.EXCESS_WEIGHT: "weights beyond {max_weight} of a record",
     Uncounted.UNLISTED_ITEMS: "records whose item is not listed",
     Uncounted.UNLISTED_KEYS: "records whose key is not listed",
@@ -141,6 +141,7 @@ class PrivacyStatement(Stated):
       first_windows: whether a unit counts only in its first `window_count` windows, as on streams.
       disclosed: facts that are published without noise.
       uncounted: records that are dropped, or values that are clamped, before any count. No number includes them.
+      part_of: the share of a larger budget that the release spends, and the loss of that budget. `None` without one.
       period_micros: the declared period in microseconds, or 0 without a period.
       randomness: the source of the noise.
       reported_delta: the delta for the reported epsilon. Combinations use the smaller delta.
@@ -223,6 +224,7 @@ class PrivacyStatement(Stated):
             norm_share=min(filter(None, (self.norm_share, other.norm_share)), default=None),
             keys=self.keys if self.keys == other.keys else None,
             over_time=self.over_time if self.over_time == other.over_time else None,
+            part_of=self.part_of if (self.part_of, loss) == (other.part_of, self.loss) else None,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -246,6 +248,7 @@ class PrivacyStatement(Stated):
             "own_total": None if self.own_total is None else self.own_total.as_dict(),
             "lost": None if self.lost is None else self.lost.as_dict(),
             "norm_share": float(self.norm_share or 0),
+            "part_of": statement_text.share_in_words(self) or None,
             "keys_delta": float_above(self.delta),
             "pure_epsilon": float_above(self.pure),
             "noise": self.noise.value,

@@ -40,7 +40,7 @@ from beam_dpsketch.errors import UsageError
 from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.statement.release_id import timeline
-from beam_dpsketch.statement.showing import in_words
+from beam_dpsketch.statement.showing import in_words, key_columns
 
 ItemType: TypeAlias = Literal["int", "text"]
 ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
@@ -112,7 +112,7 @@ class RunRows:
         files = list(dict.fromkeys(each.path for each in stored))
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         self._stored, self._windows = stored, windows
-        self.place = {"file": os.path.basename(files[0]) + more, "key": stored[0].key}
+        self.key, self.place = stored[0].key, {"file": os.path.basename(files[0]) + more, **key_columns(stored[0].key)}
         self.title = f"{files[0]}{more}" + ("" if stored[0].key is None else f", key {in_words(stored[0].key)}")
         if horizon is None:
             words = "contains timeline rows. Set --horizon START SIZE WINDOWS, as declared for the release"
@@ -196,7 +196,7 @@ def moments(
     for (name, key), of_key in found.items():
         _check_number(len(of_key))
         in_order = sorted((moment for moment, _ in of_key), key=lambda moment: moment.time)
-        yield of_key[0][1], {"file": os.path.basename(name), "key": key}, in_order
+        yield of_key[0][1], {"file": os.path.basename(name), **key_columns(key)}, in_order
     for rows in group_rows(stored, horizon, windows):
         try:
             yield rows.title, rows.place, rows.each_window(so_far=so_far)
@@ -242,7 +242,8 @@ def add_answer_options(
     parser: argparse.ArgumentParser, candidates: str = "the public items that --top chooses from, one per line"
 ) -> None:
     """Declare the options for releases, items, windows and confidence. `candidates` is the help for `--candidates`."""
-    parser.add_argument("--key", help="only the releases of this output key")
+    words = "only the releases of this output key, with a value for each column"
+    parser.add_argument("--key", nargs="+", action="extend", metavar="VALUE", help=words)
     parser.add_argument("--metric", metavar="NAME", help="only this metric of a release with several metrics")
     parser.add_argument("--candidates", metavar="FILE", help=candidates)
     parser.add_argument("--type", choices=ITEM_TYPES, help="the type of the items in a sketch (text)")
@@ -305,7 +306,11 @@ def read_asked(arguments: argparse.Namespace) -> list[Stored]:
     """Read the releases, restricted to the requested output key."""
     stored = read_stored(arguments.files)
     if arguments.key is not None:
-        stored = [each for each in stored if each.key is not None and in_words(each.key) == arguments.key]
+        stored = [
+            each
+            for each in stored
+            if each.key is not None and [*map(in_words, key_columns(each.key).values())] == arguments.key
+        ]
         if not stored:
             raise AnswerError("no release in these files has this --key. `dpsketch inspect` lists their keys")
     if arguments.windows and all(isinstance(each.released, Released) for each in stored):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from beam_dpsketch.cli.text import read_lines
+from beam_dpsketch.cli.text import read_lines, read_rows
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.config.forms import Block, Entry, Form, Option
 from beam_dpsketch.config.plain import plain
@@ -42,6 +42,8 @@ class _Option(NamedTuple):
         form: dict[str, Any] = {"metavar": self.option.metavar}
         if isinstance(self.entry.form, Form) and self.entry.form.shape is bool:
             form = {"action": "store_true", "default": None}
+        elif self.name == "key":
+            form["action"] = "append"
         elif self.name == "privacy_unit":
             form = {"choices": [self.option.metavar]}
         group.add_argument(_spelled(self.name), **form, help=(self.option.help or self._words()).replace("%", "%%"))
@@ -166,7 +168,13 @@ def _setting(option: _Option, value: Any, settings: Settings) -> tuple[str, Any]
     if option.name == "max_norm" and value == "auto":
         return "privacy_unit.norm", "auto"
     if option.name == "public_keys":
-        return option.path, read_lines(value, "--public-keys")
+        field = settings.get("keys", {}).get("field", [])
+        columns = field if isinstance(field, list) else [field]
+        names = [each for each in columns if isinstance(each, str) and not each.startswith("{")]
+        lines = read_lines(value, "--public-keys")
+        return option.path, read_rows(lines, names, "--public-keys") if len(names) > 1 else lines
+    if option.name == "key":
+        return option.path, value[0] if len(value) == 1 else value
     if "*" in option.path:
         bound = _bound(settings, option)
         return f"privacy_unit.{bound}.{option.name}", value

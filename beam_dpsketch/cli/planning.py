@@ -127,7 +127,7 @@ def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
         note(f"{title}: {words}")
 
 
-_MAX_N = 1 << 50
+_MAX_N, _MOST = 1 << 50, 1 << 20
 
 
 def declare_plan(parser: argparse.ArgumentParser) -> None:
@@ -161,11 +161,21 @@ def declare_plan(parser: argparse.ArgumentParser) -> None:
         metavar="Q",
         help="the quantiles whose errors are printed (0.5 0.95 0.99)",
     )
+    parser.add_argument(
+        "--split",
+        type=read_whole(1, _MOST, "a whole number from 1 to 2**20, as 3"),
+        metavar="N",
+        help="plan one of N releases that share the budget equally",
+    )
     add_format(parser, ("text", "json"))
 
 
 def plan(arguments: argparse.Namespace) -> int:
     """Estimate the accuracy of a release before a run."""
+    if arguments.split is not None:
+        if arguments.share is not None:
+            raise UsageError("--split and --share cannot be combined. Use --split to plan equal shares")
+        arguments.share = f"1/{arguments.split}"
     declared = read_config(arguments)
     with in_words_of(UsageError, ValueError, ArithmeticError):
         planned = plan_release(
@@ -175,10 +185,12 @@ def plan(arguments: argparse.Namespace) -> int:
             typical=arguments.typical,
             quantiles=arguments.quantile,
         )
+    if arguments.split is not None:
+        note(
+            f"This plan is for one of {arguments.split} equal shares of the budget. Run each release with --share "
+            f"{arguments.share}, or share: {arguments.share} in the privacy block of its settings"
+        )
     return print_text(planned, arguments)
-
-
-_MOST = 1 << 20
 
 
 def declare_rehearse(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, places_of, text, to_bytes
 from beam_dpsketch.plots.pictures import WINDOW_ENDS, WINDOW_STARTS, counted, intervals_of, is_logarithmic, show_growth
-from beam_dpsketch.statement.showing import in_words
+from beam_dpsketch.statement.showing import in_words, is_key_column
 
 _WIDE, _ONE_WIDE, _HIGH, _BAR = 6.0, 8.0, 3.6, 0.3
 
@@ -122,7 +122,7 @@ def _look(panel: Panel, names: Names) -> Look:
 def _titles(panels: Sequence[Panel]) -> list[str]:
     names = dict.fromkeys(name for panel in panels for name in panel.place)
     telling = [
-        name for name in names if name == "key" or len({in_words(panel.place.get(name)) for panel in panels}) > 1
+        name for name in names if is_key_column(name) or len({in_words(panel.place.get(name)) for panel in panels}) > 1
     ]
     return [
         ", ".join(_escaped(in_words(panel.place[name])) for name in telling if panel.place.get(name) is not None)
@@ -292,7 +292,7 @@ def _entries(stored: list[Stored], horizon: Horizon | None, arguments: argparse.
                 yield Explored(asked, os.path.basename(name_without_window(each.path)), each.key, window_of(each.path))
     for rows in asking.group_rows(stored, horizon, arguments.windows):
         windows = None if arguments.windows is None else tuple(arguments.windows)
-        yield Explored(rows.timeline(), **rows.place, windows=windows)
+        yield Explored(rows.timeline(), file=rows.place["file"], key=rows.key, windows=windows)
 
 
 def _candidates(arguments: argparse.Namespace) -> tuple[Any, ...] | None:

@@ -19,13 +19,21 @@ import pyarrow as pa
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.answers.release_file import SUFFIX, read_elements
-from beam_dpsketch.cli.output import add_format, add_output_options, output_kind, print_rows, say_notes, write_output
+from beam_dpsketch.cli.output import (
+    add_format,
+    add_output_options,
+    columns,
+    output_kind,
+    print_rows,
+    say_notes,
+    write_output,
+)
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, note, write
 from beam_dpsketch.config.forms import read_time
 from beam_dpsketch.errors import FormatError, UsageError, together
 from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES, runs
-from beam_dpsketch.statement.showing import finite, in_words, printable
+from beam_dpsketch.statement.showing import finite, in_words, is_key_column, key_columns, printable
 from beam_dpsketch.words import round_up
 
 _TIME = r"(\d{8}T\d{6}(?:\.\d{6})?)Z"
@@ -42,7 +50,7 @@ class Stored:
 
     @property
     def place(self) -> dict[str, Any]:
-        return {"file": os.path.basename(self.path), "key": self.key, "window": window_of(self.path)}
+        return {"file": os.path.basename(self.path), **key_columns(self.key), "window": window_of(self.path)}
 
     @property
     def title(self) -> str:
@@ -224,20 +232,21 @@ def _parquet(
     """Format rows as Parquet with statements, all release ids, and the bytes for `from_bytes`."""
     import pyarrow.parquet as pq  # lazy import: slow
 
-    table = []
+    table, keys = [], [name for name in columns(rows) if is_key_column(name)]
+    schema = pa.schema([pa.field("file", pa.string()), *(pa.field(name, pa.string()) for name in keys), *_SCHEMA])
     for row, (_, privacy, words), release in zip(rows, said, releases, strict=True):
-        key = None if row["key"] is None else in_words(row["key"]).encode("utf-8", "backslashreplace").decode()
+        texts = {name: row[name] and in_words(row[name]).encode("utf-8", "backslashreplace").decode() for name in keys}
         ids = [release_id.hex() for release_id in privacy.release_ids]
-        every = {**row, "key": key, "release_ids": ids, "statement": words, "release": release}
-        table.append({name: finite(every.get(name)) for name in _SCHEMA.names})
+        every = {**row, **texts, "release_ids": ids, "statement": words, "release": release}
+        table.append({name: finite(every.get(name)) for name in schema.names})
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(table, _SCHEMA), sink)
+    pq.write_table(pa.Table.from_pylist(table, schema), sink)
     return sink.getvalue()
 
 
 _SCHEMA = pa.schema(
     {
-        **dict.fromkeys(("file", "key", "window", "kind", "row", "over"), pa.string()),
+        **dict.fromkeys(("window", "kind", "row", "over"), pa.string()),
         "bytes": pa.int64(),
         **dict.fromkeys(("rho", "epsilon", "delta", "keys_delta"), pa.float64()),
         **dict.fromkeys(("relation", "protected", "holds"), pa.string()),

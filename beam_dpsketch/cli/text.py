@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import errno
 import math
 import os
@@ -115,6 +116,17 @@ def read_lines(path: str, option: str) -> list[str]:
     if not lines:
         raise UsageError(f"{option} must be a file with at least one item, one per line")
     return lines
+
+
+def read_rows(lines: list[str], names: list[str], option: str) -> list[list[str]]:
+    """Select the columns with these names from the lines of a CSV file with a header."""
+    header, *rows = ([cell.strip(BLANKS) for cell in row] for row in csv.reader(lines, skipinitialspace=True))
+    if missing := [name for name in names if name not in header]:
+        words = f"must be a CSV file whose first line names the columns {', '.join(names)}"
+        raise UsageError(f"{option} {words}, got a first line without {', '.join(missing)}")
+    if any(len(row) != len(header) for row in rows):
+        raise UsageError(f"{option} must be a CSV file with {len(header)} values per line, as in its first line")
+    return [[row[header.index(name)] for name in names] for row in rows]
 
 
 def _number_from(low: float, high: float, expected: str, read: Callable[[str, str], Any]) -> Callable[[str], Any]:

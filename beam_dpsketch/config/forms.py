@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from beam_dpsketch.checks import in_list
+from beam_dpsketch.checks import as_key, in_list
 from beam_dpsketch.config.paths import hint_of, join, nearest, refusal, shown, unknown
 from beam_dpsketch.config.plain import plain
 from beam_dpsketch.errors import AllAtOnce, RefusalError
@@ -162,7 +162,8 @@ def read_duration(value: Any, path: str) -> datetime.timedelta:
     elif number is not None and math.isfinite(number):
         micros = read_fraction(number, path) * _MICROS["s"]
     else:
-        raise refusal(path, f"expected a duration, such as 30m, 1h or 7d, or seconds, got {shown(value)}")
+        words = f"expected a duration, such as 30m, 1h or 7d, or seconds, got {shown(value)}{as_key(value)}"
+        raise refusal(path, words)
     if micros.denominator != 1:
         raise refusal(path, "must be a whole number of microseconds")
     try:

@@ -26,13 +26,14 @@ from beam_dpsketch.exact.declared.public import AssumePublicKeys, Keys, KeySelec
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.units import PrivacyId, Record, Unit
 from beam_dpsketch.exact.domains import DOMAINS, BytesDomain, Domain
+from beam_dpsketch.exact.domains.calendar import Calendar
 from beam_dpsketch.exact.domains.spelling import Spelling
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.exact.sketches.trees import TreeSpec
 from beam_dpsketch.ledger.ledger import payer_of
-from beam_dpsketch.planning.kinds import KINDS
+from beam_dpsketch.planning.kinds import KINDS, METRIC_KINDS
 from beam_dpsketch.planning.kinds.layouts import with_factor
 from beam_dpsketch.planning.kinds.metrics import Metric
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, search_over_time
@@ -43,7 +44,7 @@ from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.summary_counts import SummaryCounts
 
 _USE = "set epsilon and delta, such as epsilon: 2 and delta: 1.0e-6, or rho"
-_SHARE, _LEDGER = "share: 1/4 and of: {epsilon: 2, delta: 1.0e-6}", "ledger: spent.db and account: visits"
+_SHARE, _LEDGER = "epsilon: 2, delta: 1.0e-6, share: 1/4", "ledger: spent.db and account: visits"
 _WHOM = "set privacy_id, the field with the privacy id, or use privacy_unit: record, which protects single records only"
 _HOW_MUCH = "set norm, such as norm: {max_norm: 10} or norm: auto, or records"
 _ALONE = (
@@ -121,7 +122,7 @@ def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
         given["domain"] = make(path, _LAYOUTS[layout], {"domain": given["domain"]})
     if kind == "frequencies":
         return ItemFrequencies(given.get("listed_items") or given.get("spec", SketchSpec()))
-    return make(path, top_k if kind == "top_k" else KINDS[kind], given)
+    return make(path, top_k if kind == "top_k" else {**KINDS, **METRIC_KINDS}[kind], given)
 
 
 def _read_metrics(settings: Any, path: str) -> dict[str, Metric]:
@@ -137,7 +138,7 @@ def _read_metric(settings: Any, path: str) -> tuple[str, Metric]:
     given = plain(settings, path)
     kind = str(given.get("kind")).lower() if isinstance(given, dict) else ""
     read = read_block(
-        given, path, table.METRIC_BLOCK.of_kind(kind) if kind in KINDS else table.METRIC_BLOCK, **_READERS
+        given, path, table.METRIC_BLOCK.of_kind(kind) if kind in METRIC_KINDS else table.METRIC_BLOCK, **_READERS
     )
     of_metric: dict[str, Any] = {name: read.pop(name) for name in ("item", "share") if name in read}
     name, kind = read.pop("name"), read.pop("kind")
@@ -181,31 +182,25 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
     Each share is a separate release. Nothing checks that the shares of all releases sum to at most 1, so check it when
     you write the settings.
 
-    >>> read_privacy({"share": "1/4", "of": {"rho": 0.2}}).rho
+    >>> read_privacy({"rho": 0.2, "share": "1/4"}).rho
     Fraction(1, 20)
     """
-    given = read_block(settings, path, table.PRIVACY_BLOCK, of=_read_budget, summary_counts=read_summary_counts)
+    given = plain(settings, path)
+    if isinstance(given, dict) and "of" in given:
+        raise refusal(
+            join(path, "of"), "is not a setting. Set share next to the whole budget, such as " + _SHARE, "E802"
+        )
+    given = read_block(given, path, table.PRIVACY_BLOCK, summary_counts=read_summary_counts)
     paying: dict[str, Any] = {name: given.pop(name) for name in ("ledger", "account") if name in given}
-    if "share" not in given and "of" not in given:
-        spent = _read_whole(given, path)
-    else:
-        refuse_others(given, path, ("share", "of", "summary_counts"), "cannot be combined with share. Move it into of")
-        share, whole = (_take(given, name, path, _SHARE) for name in ("share", "of"))
-        spent = whole.share(share, given.get("summary_counts", whole.summary_counts))
+    share = given.pop("share", None)
+    take_one(given, path, ("epsilon", "rho"), _USE)
+    spent: PrivacySpec = make(path, PrivacySpec, given)
+    spent = spent if share is None else spent.share(share)
     if not paying:
         return spent
     ledger, account = (_take(paying, name, path, _LEDGER) for name in ("ledger", "account"))
     payer = make(path, payer_of, {"account": account, "address": ledger}, {"address": join(path, "ledger")})
     return spent.paid_by(payer)
-
-
-def _read_whole(given: dict[str, Any], path: str) -> PrivacySpec:
-    take_one(given, path, ("epsilon", "rho"), _USE)
-    return make(path, PrivacySpec, given)
-
-
-def _read_budget(settings: Any, path: str) -> PrivacySpec:
-    return _read_whole(read_block(settings, path, table.OF_BLOCK), path)
 
 
 def _take(given: Mapping[str, Any], name: str, path: str, both: str) -> Any:
@@ -248,8 +243,12 @@ def read_privacy_unit(settings: Any, path: str = "privacy_unit") -> Unit:
 def read_keys(settings: Any, path: str = "keys") -> Keys:
     """Read a `keys` block: `public`, `select` or `assume_public`, with the `field` of the key."""
     given = read_block(settings, path, table.KEYS_BLOCK)
-    way = take_one(given, path, table.KEYS_BLOCK.either[0], _WHICH)
     where: dict[str, Any] = {name: given[name] for name in ("field", "opaque_bytes") if name in given}
+    columns = where["field"] if isinstance(where["field"], list) else [where["field"]]
+    ways = table.KEYS_BLOCK.either[0]
+    if all(isinstance(each, Calendar) for each in columns) and given.keys().isdisjoint(ways):
+        given["public"] = None
+    way = take_one(given, path, ways, _WHICH)
     if way == "public":
         public = {"keys": given["public"], "field": where["field"]}
         return make(path, PublicKeys, public, {"keys": join(path, "public")})

@@ -32,6 +32,8 @@ from beam_dpsketch.config.forms import (
     one_of,
     read_choice,
     read_fraction,
+    read_list,
+    read_text,
     read_whole,
 )
 from beam_dpsketch.config.paths import refusal, shown
@@ -39,6 +41,7 @@ from beam_dpsketch.exact.bounding.parts import Scale
 from beam_dpsketch.exact.declared.public import AssumePublicKeys, KeySelection, TimeColumn, TimeRange
 from beam_dpsketch.exact.declared.units import PrivacyId, Record
 from beam_dpsketch.exact.domains import DOMAINS, TimestampDomain
+from beam_dpsketch.exact.domains.calendar import BUCKETS, Calendar
 from beam_dpsketch.exact.domains.spelling import Spelling
 from beam_dpsketch.exact.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.exact.horizon import MECHANISMS, Horizon
@@ -46,7 +49,7 @@ from beam_dpsketch.exact.reading.unreadable import UNREADABLE
 from beam_dpsketch.exact.sketches.spec import FLAT_KINDS as SKETCHES
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.exact.sketches.trees import LEVEL_KINDS, Level, TreeSpec
-from beam_dpsketch.planning.kinds import ALIASES, KINDS
+from beam_dpsketch.planning.kinds import ALIASES, KINDS, METRIC_KINDS
 from beam_dpsketch.planning.kinds.thresholded_counts import Thresholding
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation, RecordBounds
@@ -91,32 +94,23 @@ def _having(name: str) -> tuple[str, ...]:
     return tuple(kind for kind in KINDS if any(each.init and each.name == name for each in fields[kind]))
 
 
-_OF_ONE = tuple(kind for kind in KINDS if kind not in _having("metrics"))
-
 # fmt: off
 SUMMARY_BLOCK = block_of("SummaryCounts", SummaryCounts, {
     name: Entry(form=PART_FORM) for name in ("units", "records", "weight", "clipping")})
-_LOSS = {
+PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
     "epsilon": Entry(form=NUMBER_FORM, option=Option("E")),
     "delta": Entry(option=Option("D")),
     "rho": Entry(option=Option("R")),
     "relation": Entry("`add_or_remove_one` or `replace_one`", _RELATION),
     "noise": Entry(form=one_of(tuple(NOISES)), option=Option("gaussian|laplace")),
-}
-_EITHER = (("epsilon", "rho"),)
-OF_BLOCK = block_of("Whole", PrivacySpec, {name: entry._replace(option=None) for name, entry in _LOSS.items()},
-                    either=_EITHER, without=("summary_counts",))
-PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
-    **_LOSS,
-    "share": Entry("this release's share of the budget in `of`, above 0 and at most 1, such as `1/4`", _SHARE),
-    "of": Entry(
-        "the total budget of all releases: a block with `epsilon`, `delta`, `rho` and `relation`", OF_BLOCK),
+    "share": Entry("the share of this budget that the release spends, above 0 and at most 1, such as `1/3`", _SHARE,
+                   option=Option("S")),
     "summary_counts": Entry("a block, or `none` to spend all of rho on the sketch", SUMMARY_BLOCK),
     "ledger": Entry(
         "the file or the PostgreSQL URL of the ledger that pays for every run", TEXT_FORM,
         option=Option("FILE")),
     "account": Entry("the account of the ledger; required with `ledger`", TEXT_FORM, option=Option("NAME")),
-}, either=_EITHER)
+}, either=(("epsilon", "rho"),))
 
 _KEYS_OF_ID = Option(
     help="the number of keys, or texts, in which a privacy id counts; with --max-norm, the number of keys it votes for")
@@ -166,12 +160,34 @@ SELECT_BLOCK = dataclasses.replace(block_of("Select", KeySelection, {
     "method": Entry(
         "`two_rounds` or `gaussian`; `geometric` is possible only if keys are released alone", one_of(METHODS)),
 }, without=("field", "opaque_bytes")), maker=dict)
+CALENDAR_BLOCK = block_of("Calendar", Calendar, {
+    "time": Entry(needed="the field of times, as time: at"),
+    "bucket": Entry(form=one_of(BUCKETS), needed=f"one of {', '.join(BUCKETS)}"),
+    "start": Entry(form=TEXT_FORM, needed='as "2026-11-16"'),
+    "end": Entry(form=TEXT_FORM, needed='as "2026-11-23"'),
+})
+
+
+def _read_column(value: Any, path: str) -> Any:
+    """Read a column of the key: its name, or a calendar as a block or as its text."""
+    is_block = isinstance(value, dict) or (isinstance(value, str) and value.startswith("{"))
+    return CALENDAR_BLOCK.read(value, path) if is_block else read_text(value, path)
+
+
+def _read_columns(value: Any, path: str) -> Any:
+    return read_list(value, path, _read_column) if isinstance(value, list) else _read_column(value, path)
+
+
 KEYS_BLOCK = block_of("Keys", AssumePublicKeys, {
-    "field": Entry("the field of the output key: one release for each key",
+    "field": Entry("the field of the output key, a calendar, or a list of these, such as `[country, page]`: one "
+                   "release for each key",
+                   Form(Any, _read_columns),
                    needed="the field with the key, such as field: country", option=Option("COLUMN", name="key")),
     "public": Entry(
-        "the list of keys to release, known without the data", ITEMS_FORM,
-        option=Option("FILE", "the keys to release, one per line, known without the data", "public_keys")),
+        "the list of keys to release, known without the data, as `[[NO, web], [SE, web]]` for several fields; each is "
+        "released with each bucket of a calendar", ITEMS_FORM,
+        option=Option("FILE", "the keys to release, one per line, or for several columns a CSV file with a header",
+                      "public_keys")),
     "select": Entry("a block: release the keys with enough privacy ids", SELECT_BLOCK),
     "assume_public": Entry("whether to release every key with data; you promise that these keys are public", _TRUE,
                            option=Option(name="assume_public_keys")),
@@ -317,9 +333,9 @@ _ONE: Mapping[str, Entry] = {
 }
 METRIC_BLOCK = Block("Metric", {
     "name": Entry("its name in the release", TEXT_FORM, "such as name: delay"),
-    "kind": Entry(f"its kind: {', '.join(f'`{kind}`' for kind in _OF_ONE)}", one_of(_OF_ONE, ALIASES),
-                  f"one of {', '.join(_OF_ONE)}"),
-    "item": Entry("the field that it counts", TEXT_FORM, "such as item: city"),
+    "kind": Entry(f"its kind: {', '.join(f'`{kind}`' for kind in METRIC_KINDS)}",
+                  one_of(tuple(METRIC_KINDS), ALIASES), f"one of {', '.join(METRIC_KINDS)}"),
+    "item": Entry("the field that it counts", TEXT_FORM, "such as item: city", without=("count", "privacy_ids")),
     **{name: _ONE[name]._replace(option=None)
        for name in ("domain", "k", "spec", "listed_items", "optimize_for", "layout", "tree", "variance")},
     "share": Entry("its share of rho; the shares of all metrics sum to 1, and are equal if not given", FRACTION_FORM),

@@ -27,7 +27,7 @@ from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, IncompatibleS
 from beam_dpsketch.exact.domains.timestamps import from_micros
 from beam_dpsketch.plots.pictures import counted
 from beam_dpsketch.privacy.summary_counts import RECORDS, WEIGHT
-from beam_dpsketch.statement.showing import finite, in_words, interval_words, plain, shown, within
+from beam_dpsketch.statement.showing import finite, in_words, interval_words, key_columns, plain, shown, within
 from beam_dpsketch.statement.summary_notes import Interval
 
 MOST_RANGES, MOST_CELLS = 300, 1 << 20
@@ -82,7 +82,8 @@ class Explored:
     @property
     def place(self) -> dict[str, str | None]:
         """File, key and window as text."""
-        return {"file": self.file, "key": None if self.key is None else in_words(self.key), "window": self.window}
+        keys = {name: None if part is None else in_words(part) for name, part in key_columns(self.key).items()}
+        return {"file": self.file, **keys, "window": self.window}
 
 
 class Chosen(NamedTuple):

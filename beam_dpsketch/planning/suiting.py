@@ -67,7 +67,7 @@ def crossover(spec: Any, terms: ReleaseTerms, width: Width | None = None) -> flo
     Arguments are as in `decided`.
     """
     given = terms.privacy
-    if not terms.bounds.has_norm or given.pure is None or not given.promises_delta:
+    if not terms.bounds.has_norm or given.pure is None or not given.promises_delta or given.part_of:
         return None
     open_noise = PrivacySpec(
         epsilon=given.pure, delta=given.reported_delta, relation=given.relation, summary_counts=given.summary_counts

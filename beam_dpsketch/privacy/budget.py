@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.encodings import named
@@ -27,6 +27,13 @@ from beam_dpsketch.privacy.summary_counts import SummaryCounts
 from beam_dpsketch.words import round_up
 
 USUAL_DELTA = 1e-6
+
+
+class BudgetShare(NamedTuple):
+    """The share of a budget that a release spends, and the loss of the whole budget."""
+
+    share: Fraction
+    whole: Loss
 
 
 @named("PrivacySpec")
@@ -72,7 +79,7 @@ class PrivacySpec:
     noise: Noise | None
     pure: Fraction | None
     promises_delta: bool
-    is_part: bool = dataclasses.field(compare=False, repr=False)
+    part_of: BudgetShare | None = dataclasses.field(compare=False, repr=False)
 
     _uses: ClassVar[Uses | None] = None  # set per object in __init__
     _purpose: ClassVar[Purpose | None] = None  # set for budget shares and ledger accounts
@@ -106,7 +113,7 @@ class PrivacySpec:
             noise=kind,
             pure=pure,
             promises_delta=pure is None or delta is not None,
-            is_part=False,
+            part_of=None,
         )
         object.__setattr__(self, "_uses", Uses())
 
@@ -146,8 +153,16 @@ class PrivacySpec:
 
         A given epsilon and delta continue to cover the whole release, hence rho shrinks. A given rho stays.
 
+        A share s of epsilon and delta has s r(delta / s) of rho, where r(x) is the largest rho for epsilon and delta
+        next to a delta x for selection. Then shares s_i that sum to 1 compose to epsilon and delta. Proof: their rho
+        sums to the mean of r(delta_i / s_i) with weights s_i, which is at most r(sum of delta_i) if r is concave
+        (Jensen). With mu^2 = 2 rho, the derivative of the Gaussian delta by rho is phi(epsilon / mu - mu / 2) / mu. It
+        grows with mu if and only if epsilon^2 >= mu^2 + mu^4 / 4 = 2 rho + rho^2. There delta is a convex and
+        increasing function of rho, its inverse is concave, and so is r, because left_of_delta is concave in x. All
+        r(x) are at most r(0), and a share whose r(0) is larger is refused.
+
         Args:
-          delta: above 0, and below the given delta.
+          delta: above 0, and below the given delta, times the share.
         """
         if delta and not self.promises_delta:
             raise ArgumentError(
@@ -156,12 +171,21 @@ class PrivacySpec:
                 "well below 1 / (number of people): $epsilon_and_delta",
                 "E102",
             )
-        if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.reported_delta)):
+        share, whole = (Fraction(1), Loss()) if self.part_of is None else self.part_of
+        if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.reported_delta)) * share:
             return self  # Laplace noise spends no delta
-        left = left_of_delta(self.reported_delta, delta)
         if self.pure is None:
+            left_of_delta(self.reported_delta, delta)  # raises if no delta is left
             return self
-        return self._changed(self._with(rho=Fraction(gaussian_curve.rho(epsilon=_float_below(self.pure), delta=left))))
+        if delta and share < 1 and self.pure**2 < 2 * whole.rho + whole.rho**2:
+            words = (
+                "is too large for this epsilon if the data choose keys or items, because their shares may not add up"
+            )
+            raise ArgumentError("delta", words, "E111")
+        left = left_of_delta(self.reported_delta, delta / share)
+        return self._changed(
+            self._with(rho=share * Fraction(gaussian_curve.rho(epsilon=_float_below(self.pure), delta=left)))
+        )
 
     def paying_for(self, release: Any, delta: Fraction = Fraction(0)) -> PrivacySpec:
         """Build the release's spec without its budget, or raise if its budget share has paid for another release.
@@ -192,9 +216,9 @@ class PrivacySpec:
         """Build an equal spec that pays for nothing, for releases of simulated data."""
         return self._with()
 
-    def without_summary_counts(self) -> PrivacySpec:
-        """Build a spec with the same budget for a release without summary counts."""
-        return self._changed(self._with(summary_counts=None))
+    def with_summary_counts(self, summary_counts: SummaryCounts | None = None) -> PrivacySpec:
+        """Build a spec with the same budget for a release with these summary counts, or without any."""
+        return self._changed(self._with(summary_counts=summary_counts))
 
     def _with(self, **changes: Any) -> PrivacySpec:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -210,24 +234,25 @@ class PrivacySpec:
         """Loss in units of `currency`."""
         return self.rho if self.spending.epsilon is None else self.spending.epsilon
 
-    def _of(self, amount: Fraction, **changes: Any) -> PrivacySpec:
+    def _of(self, amount: Fraction, delta: Fraction = Fraction(0), pure: Fraction | None = None) -> PrivacySpec:
+        part_of = BudgetShare(amount / self.amount, self.loss(delta))
         if self.noise is Noise.LAPLACE:
-            return self._with(rho=Loss.of_pure(amount).rho, pure=amount, is_part=True, **changes)
-        return self._with(rho=amount, noise=Noise.GAUSSIAN, pure=None, is_part=True, **changes)
+            return self._with(rho=Loss.of_pure(amount).rho, pure=amount, part_of=part_of)
+        return self._with(rho=amount, noise=Noise.GAUSSIAN, pure=pure, part_of=part_of)
 
-    def part(self, amount: Fraction, take_delta: Callable[[Fraction], None]) -> PrivacySpec:
+    def part(self, amount: Fraction, take_delta: Callable[[Fraction], None], delta: Fraction) -> PrivacySpec:
         """Build a spec for a budget share, which pays for a release and its delta.
 
         Args:
           amount: in units of `currency`.
           take_delta: called with the delta of the release.
+          delta: the delta of the whole budget for key and item selection.
         """
-        spent = self._of(amount)
-        return spent._for(OneRelease(take_delta))
+        return self._of(amount, delta)._for(OneRelease(take_delta))
 
-    def share(self, share: Fraction, summary_counts: SummaryCounts | None) -> PrivacySpec:
+    def share(self, share: Fraction) -> PrivacySpec:
         """Build a spec for a fraction of this loss, for a separate release. The shares are not counted."""
-        return self._of(self.amount * share, summary_counts=summary_counts)
+        return self._of(self.amount * share, pure=self.pure)
 
     def paid_by(self, payer: Payer) -> PrivacySpec:
         """Build an equal spec whose releases are each paid for by this account."""

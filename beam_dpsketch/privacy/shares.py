@@ -132,7 +132,7 @@ class PrivacyBudget:
                     "E103",
                 )
             self._remaining -= exact
-        return self._total.part(exact, self._take_delta)
+        return self._total.part(exact, self._take_delta, self._lost)
 
     def split(self, parts: int) -> tuple[PrivacySpec, ...]:
         """Spend the remaining budget in equal shares, one per transform, or raise `BudgetExceededError`.
@@ -145,7 +145,7 @@ class PrivacyBudget:
             each, self._remaining = self._remaining / int(parts), Fraction(0)
         if not each:
             raise BudgetExceededError("", "This budget is already spent. Split it once, or use another budget", "E103")
-        return tuple(self._total.part(each, self._take_delta) for _ in range(parts))
+        return tuple(self._total.part(each, self._take_delta, self._lost) for _ in range(parts))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -178,6 +178,11 @@ class SummaryCounts:
         given = Fraction(getattr(self, name) or 0)
         return _UNDER_LAPLACE[name] if noise is Noise.LAPLACE and given == USUAL_SHARE else given
 
+    def with_units(self, share: Fraction) -> SummaryCounts:
+        """Give the count of units this share of what the other counts leave."""
+        others = sum(Fraction(each or 0) for each in (self.records, self.weight, self.clipping))
+        return dataclasses.replace(self, units=share * (1 - others))
+
 
 class SummaryCount(NamedTuple):
     """Summary count of a release.
@@ -356,7 +361,7 @@ class Uncounted(enum.Flag):
 
     NOTHING = 0
     LATE = 1  # records of a stream that arrive after the release of their window
-    OUTSIDE = 2  # records outside the declared windows
+    OUTSIDE = 2  # records outside the declared windows or calendar
     LATER_WINDOWS = 4  # on streams, records after the first `max_windows` windows of a privacy id in each period
     EXCESS_WEIGHT = 8  # weight above `max_weight`, if no histogram measures it
     UNLISTED_ITEMS = 16  # records whose item is not listed

@@ -228,7 +228,7 @@ class ReleaseTerms:
         return self.selection is not None and self.selection.counts_items
 
     def without_summary_counts(self) -> ReleaseTerms:
-        return dataclasses.replace(self, privacy=self.privacy.without_summary_counts())
+        return dataclasses.replace(self, privacy=self.privacy.with_summary_counts())
 
     def paying_for(self, release: Any) -> ReleaseTerms:
         """Build the terms without a budget, or raise if the budget share has paid for another release."""

@@ -35,7 +35,7 @@ from beam_dpsketch.rows.schema import (
     WithPlace,
     answer_rows,
     columns_of_answers,
-    key_type,
+    key_types,
     places_of,
     release_columns,
     row_type,
@@ -194,8 +194,7 @@ class _Steps(beam.PTransform):
         declared = self._declared
         places = places_of(pcoll, declared.keys)
         if declared.horizon is not None:
-            keys = declared.keys
-            places = {**({} if keys is None else {"key": key_type(keys, pcoll)}), **WINDOW_COLUMNS}
+            places = {**key_types(declared.keys, pcoll), **WINDOW_COLUMNS}
         if self._ask is None:
             columns = release_columns(places, over_time=declared.horizon is not None, is_text=self._is_text)
             to_rows: beam.PTransform = beam.MapTuple(to_release_row, self._is_text)

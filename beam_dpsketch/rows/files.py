@@ -14,12 +14,13 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_dpsketch import transforms as python
-from beam_dpsketch.config.forms import read_choice, read_flag, read_text
+from beam_dpsketch.config.forms import read_choice, read_flag, read_list, read_text
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.errors import ConfigError, RefusalError
 from beam_dpsketch.rows.base import RowTransform, read_encoding
 from beam_dpsketch.rows.queries import check_releases
-from beam_dpsketch.rows.schema import columns_of, release_columns, row_type, to_release, to_release_row
+from beam_dpsketch.rows.schema import columns_of, key_in, release_columns, row_type, to_release, to_release_row
+from beam_dpsketch.statement.showing import key_columns
 
 _KEYS = {"text": str, "integer": int, "bytes": bytes}
 
@@ -47,7 +48,7 @@ class WriteReleases(RowTransform):
         check_releases(known)
         return (
             pcoll
-            | f"Read {self.step}" >> beam.Map(_element, is_keyed="key" in known)
+            | f"Read {self.step}" >> beam.Map(_element, [*known])
             | f"Write {self.step}" >> self._write
             | f"Names {self.step}" >> beam.Map(_name_row).with_output_types(row_type({"path": str}))
         )
@@ -58,7 +59,8 @@ class ReadReleases(RowTransform):
 
     Args:
       path: a file, or a pattern with wildcards, on any filesystem that Beam supports.
-      key: text, integer or bytes, if each release has a key with this type. Output rows then have a column key.
+      key: text, integer or bytes, if each release has a key with this type, or a list with the type of each part of a
+        tuple. Output rows then have a column key, or columns key_1, key_2 and so on.
       over_time: whether the files contain timeline rows. Output rows then have a column row.
       encoding: encoding of releases in output rows, bytes or base64.
     """
@@ -66,17 +68,18 @@ class ReadReleases(RowTransform):
     _yaml_requires_inputs = False
 
     def __init__(
-        self, path: str, key: Optional[str] = None, over_time: Optional[bool] = None, encoding: Optional[str] = None
+        self, path: str, key: Optional[Any] = None, over_time: Optional[bool] = None, encoding: Optional[str] = None
     ) -> None:
         self._path = read_text(path, "path")
-        self._key = None if key is None else read_choice(_KEYS)(key, "key")
+        read = read_choice(_KEYS)
+        kinds = tuple(read_list(key, "key", read)) if isinstance(key, (list, tuple)) else key and read(key, "key")
+        self._keys = {} if key is None else key_columns(kinds)
         self._over_time = over_time is not None and read_flag(over_time, "over_time")
         self._is_text = read_encoding(encoding)
 
     def expand(self, pbegin: Any) -> beam.PCollection:
-        places = {} if self._key is None else {"key": self._key}
-        columns = release_columns(places, over_time=self._over_time, is_text=self._is_text)
-        to_row = beam.Map(_read_row, self._key, over_time=self._over_time, is_text=self._is_text)
+        columns = release_columns(self._keys, over_time=self._over_time, is_text=self._is_text)
+        to_row = beam.Map(_read_row, self._keys, over_time=self._over_time, is_text=self._is_text)
         return (
             pbegin
             | f"Files {self.step}" >> python.ReadReleases(self._path)
@@ -136,12 +139,12 @@ def _open(path: str) -> Any:
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
-def _element(row: Any, *, is_keyed: bool) -> Any:
-    released = to_release(row)
-    return (row.key, released) if is_keyed else released
+def _element(row: Any, names: list[str]) -> Any:
+    key, released = key_in(row, names), to_release(row)
+    return released if key is None else (key, released)
 
 
-def _read_row(element: Any, key_type: type | None, *, over_time: bool, is_text: bool) -> beam.Row:
+def _read_row(element: Any, types: dict[str, type], *, over_time: bool, is_text: bool) -> beam.Row:
     key, released = element if isinstance(element, tuple) else (None, element)
     if released.is_row != over_time:
         words = (
@@ -150,13 +153,14 @@ def _read_row(element: Any, key_type: type | None, *, over_time: bool, is_text: 
             else "contains no timeline rows. Remove over_time"
         )
         raise ConfigError("path", f"a file {words}")
-    if key_type is None and isinstance(element, tuple):
+    if not types and isinstance(element, tuple):
         raise ConfigError(
             "key", "is required, because a file contains releases of keys. Set the key type, such as key: text"
         )
-    if key_type is not None and not isinstance(key, key_type):
+    fields = key_columns(key) if types else {}
+    if fields.keys() != types.keys() or not all(isinstance(fields[name], kind) for name, kind in types.items()):
         raise ConfigError("key", "a file contains a release without a key of this type")
-    return to_release_row({} if key_type is None else {"key": key}, released, is_text=is_text)
+    return to_release_row(fields, released, is_text=is_text)
 
 
 def _name_row(path: str) -> beam.Row:

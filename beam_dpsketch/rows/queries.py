@@ -19,7 +19,6 @@ from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.rows.base import AnswerRows, RowTransform
 from beam_dpsketch.rows.schema import (
     NOT_ONE_BY_ONE,
-    PLACES,
     RELEASE,
     ROW,
     WINDOW_COLUMNS,
@@ -27,11 +26,14 @@ from beam_dpsketch.rows.schema import (
     columns_of,
     columns_of_answers,
     fields_of_window,
+    is_place,
+    key_in,
     places_in,
     row_type,
     to_release,
 )
 from beam_dpsketch.statement.release_id import timeline
+from beam_dpsketch.statement.showing import is_key_column, key_columns
 
 _OVER = ("windows", "prefixes")
 _Ask, _Domain, _Horizon = block_type(ASK_BLOCK), block_type(DOMAIN_BLOCK), block_type(HORIZON_BLOCK)
@@ -63,7 +65,7 @@ class QueryReleaseRows(RowTransform):
         check_releases(known)
         if ROW in known:
             raise refusal("input", NOT_ONE_BY_ONE, "E813")
-        places = {name: known[name] for name in PLACES if name in known}
+        places = {name: known[name] for name in known if is_place(name)}
         columns = columns_of_answers(places, self._ask, self._domain)
         return (
             pcoll
@@ -108,7 +110,7 @@ class QueryTimeline(RowTransform):
             raise refusal(
                 "input", "must be bounded, because a timeline needs all rows. Read the rows from files", "E813"
             )
-        places = {**({"key": known["key"]} if "key" in known else {}), **WINDOW_COLUMNS}
+        places = {**{name: known[name] for name in known if is_key_column(name)}, **WINDOW_COLUMNS}
         columns = columns_of_answers(places, self._ask, self._domain)
         timelines = _Timelines(self._horizon, self._ranges, is_listed=self._over not in _OVER)
         return (
@@ -133,7 +135,7 @@ class _Timelines(beam.DoFn):
         timeline = SketchTimeline(map(TimelineRow.from_bytes, dict.fromkeys(rows)), self._horizon)
         for first, last in self._ranges:
             start, end = self._horizon.edges(first)[0], self._horizon.edges(last)[1]
-            fields = {"key": key, **fields_of_window(start, end)}
+            fields = {**key_columns(key), **fields_of_window(start, end)}
             if last < timeline.available or self._is_listed:
                 yield fields, timeline.between(first, last)
 
@@ -158,8 +160,7 @@ def _by_run(row: Any, names: list[str]) -> tuple[tuple[Any, bytes], bytes]:
     released = to_release(row)
     if not released.is_row:
         raise ConfigError("input", "expected timeline rows. For other releases, use QueryReleases", "E813")
-    key = row.key if "key" in names else None
-    return (key, timeline(released.privacy.release_ids[0])), released.to_bytes()
+    return (key_in(row, names), timeline(released.privacy.release_ids[0])), released.to_bytes()
 
 
 def _read_ranges(over: Any, horizon: Horizon) -> list[tuple[int, int]]:

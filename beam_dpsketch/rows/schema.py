@@ -25,16 +25,15 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.config.forms import Block, Entry, ListOf
 from beam_dpsketch.errors import ConfigError, FormatError
 from beam_dpsketch.exact.declared.public import Keys
+from beam_dpsketch.exact.domains.calendar import Calendar
 from beam_dpsketch.exact.domains.timestamps import from_micros, to_iso
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.statement.clipping import COLUMNS, Clipping
+from beam_dpsketch.statement.showing import is_key_column, key_columns
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.windows import is_global
 
 Columns = Mapping[str, Any]
-
-PLACES = ("key", "window_start", "window_end")
-"""Columns that identify a release, if there are several."""
 
 WINDOW_COLUMNS: Columns = {"window_start": str, "window_end": str}
 """Window start and end, as UTC ISO text, because JSON has no times and every sink can write text."""
@@ -117,15 +116,30 @@ def columns_of_answers(places: Columns, ask: Ask, domain: Any, listed: ListedIte
 
 def places_of(rows: beam.PCollection, keys: Keys | None) -> dict[str, Any]:
     """List the columns that identify a transform's releases."""
-    key = {} if keys is None else {"key": key_type(keys, rows)}
-    return {**key, **({} if is_global(rows) else WINDOW_COLUMNS)}
+    return {**key_types(keys, rows), **({} if is_global(rows) else WINDOW_COLUMNS)}
 
 
-def key_type(keys: Keys, rows: beam.PCollection) -> type:
-    """Find the key type from the public list, or from the field."""
-    if keys.listed is not None:
-        return one_type(keys.listed, "keys.public")
-    kind = _without_none(_fields(rows.element_type).get(str(keys.field), str))
+def is_place(name: str) -> bool:
+    """Whether a column identifies a release, if there are several."""
+    return name in WINDOW_COLUMNS or is_key_column(name)
+
+
+def key_types(keys: Keys | None, rows: beam.PCollection) -> dict[str, Any]:
+    """Find the type of each key column from the public list, or from its field."""
+    if keys is None:
+        return {}
+    several = isinstance(keys.field, tuple)
+    listed = None if keys.listed is None else [*zip(*keys.listed, strict=True)] if several else [keys.listed]
+    return {
+        name: one_type(listed[place], "keys.public") if listed else _key_type(keys.columns[place], rows)
+        for place, name in enumerate(key_columns(keys.columns if several else None))
+    }
+
+
+def _key_type(column: Any, rows: beam.PCollection) -> type:
+    if isinstance(column, Calendar):
+        return str
+    kind = _without_none(_fields(rows.element_type).get(str(column), str))
     if kind in (typehints.Any, object):  # columns from a CSV file have no type, and keys are checked at run time
         return str
     if isinstance(kind, type) and issubclass(kind, np.integer):
@@ -183,13 +197,15 @@ class WithPlace(beam.DoFn):
     """Convert a private transform's output to (place fields, release) pairs."""
 
     def __init__(self, places: Mapping[str, Any]) -> None:
-        self._key_type, self._is_windowed = places.get("key"), "window_start" in places
+        self._key_types = {name: kind for name, kind in places.items() if is_key_column(name)}
+        self._is_windowed = "window_start" in places
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[tuple[dict[str, Any], Any]]:
         fields: dict[str, Any] = {}
-        if self._key_type is not None:
-            fields["key"], element = element
-            if not isinstance(fields["key"], self._key_type):
+        if self._key_types:
+            key, element = element
+            fields = key_columns(key)
+            if not all(isinstance(fields[name], kind) for name, kind in self._key_types.items()):
                 raise ConfigError(
                     "keys.field",
                     "the schema of the input has no type for keys, and a key is not text. List the keys with public, "
@@ -250,7 +266,13 @@ def _is_row(data: bytes) -> bool:
 
 def places_in(row: Any, names: Sequence[str]) -> dict[str, Any]:
     """Extract the fields that identify a row's release."""
-    return {name: getattr(row, name) for name in PLACES if name in names}
+    return {name: getattr(row, name) for name in names if is_place(name)}
+
+
+def key_in(row: Any, names: Sequence[str]) -> Any:
+    """Extract the key of a row's release, or `None`."""
+    keys = {name: getattr(row, name) for name in names if is_key_column(name)}
+    return keys["key"] if "key" in keys else tuple(keys.values()) or None
 
 
 def answer_rows(fields: Mapping[str, Any], released: Released, ask: Ask, columns: Sequence[str]) -> Iterator[beam.Row]:

@@ -21,7 +21,7 @@ from beam_dpsketch.errors import FormatError
 from beam_dpsketch.exact.domains import DOMAINS, BytesDomain
 from beam_dpsketch.exact.domains.base import Domain
 from beam_dpsketch.exact.sketches.factor import FactorizationSpec
-from beam_dpsketch.exact.sketches.listed_items import ListedItems, ThresholdedItems, from_encoded
+from beam_dpsketch.exact.sketches.listed_items import CountSpec, ListedItems, ThresholdedItems, from_encoded
 from beam_dpsketch.exact.sketches.metrics import MetricsSpec
 from beam_dpsketch.exact.sketches.spec import SketchSpec, Spec
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
@@ -36,13 +36,20 @@ T = TypeVar("T")
 
 ONE_OF: Mapping[type, tuple[type, ...]] = {
     **{base: tuple(each for each in _DOMAINS if issubclass(each, base)) for base in (Domain, BytesDomain)},
-    Spec: (SketchSpec, TreeSpec, ListedItems, ThresholdedItems, StatisticsSpec, FactorizationSpec),
+    Spec: (SketchSpec, TreeSpec, ListedItems, ThresholdedItems, StatisticsSpec, FactorizationSpec, CountSpec),
     Bounds: (RecordBounds, NormBound),
     RowMechanism: (BinnedRoot, BinaryTree),
 }
 """Concrete classes for fields with a base class. The index is stored, so append new classes at the end."""
 ReleasedSpec: TypeAlias = (
-    SketchSpec | TreeSpec | ListedItems | ThresholdedItems | StatisticsSpec | FactorizationSpec | MetricsSpec
+    SketchSpec
+    | TreeSpec
+    | ListedItems
+    | ThresholdedItems
+    | StatisticsSpec
+    | FactorizationSpec
+    | MetricsSpec
+    | CountSpec
 )
 """Specs of releases. No other spec contains `MetricsSpec`, so nesting is finite."""
 

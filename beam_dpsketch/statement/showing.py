@@ -59,6 +59,16 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def key_columns(key: Any) -> dict[str, Any]:
+    """Name the column of a key `key`, or the columns of a tuple `key_1`, `key_2` and so on."""
+    return {f"key_{place}": part for place, part in enumerate(key, 1)} if isinstance(key, tuple) else {"key": key}
+
+
+def is_key_column(name: str) -> bool:
+    """Whether `key_columns` has such a name."""
+    return name == "key" or (name.startswith("key_") and name[4:].isdigit())
+
+
 def in_words(value: Any) -> str:
     """Format a value as text, with tuples in parentheses. Empty for `None` and NaN."""
     value = plain(value)

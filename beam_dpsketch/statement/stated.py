@@ -8,7 +8,7 @@ from typing import Self
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.budget import USUAL_DELTA
+from beam_dpsketch.privacy.budget import USUAL_DELTA, BudgetShare
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit, check_unit
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
@@ -57,6 +57,7 @@ class Stated:
     noise: Noise = Noise.GAUSSIAN
     keys: KeyNote | ThresholdNote | None = None
     over_time: RowNote | AnswerNote | None = None
+    part_of: BudgetShare | None = None
 
     @classmethod
     def of(
@@ -86,6 +87,7 @@ class Stated:
             uncounted=terms.uncounted | uncounted,
             period_micros=terms.period_micros,
             norm_share=terms.norm_share,
+            part_of=terms.privacy.part_of,
             noise=terms.noise,
             sigma_squared_per_level=sigma_squared_per_level,
             randomness=randomness,
@@ -113,6 +115,7 @@ class Stated:
             self.pure,
             self.pure_rho,
             *self.sigma_squared_per_level,
+            *(() if self.part_of is None else (self.part_of.share, *self.part_of.whole)),
         )
         if any(value.denominator > _MAX_DENOMINATOR for value in parts):
             raise ValueError(
@@ -141,6 +144,10 @@ class Stated:
         self.noise.check(*self.sigma_squared_per_level)
 
     def _check_parts(self) -> None:
+        if self.part_of is not None:
+            (share, whole), least = self.part_of, Fraction(0)
+            if not 0 < share <= 1 or not _MIN_RHO <= whole.rho <= _MAX_RHO or min(whole) < least or whole.delta >= 1:
+                raise ValueError("part_of must be a share above 0 and at most 1, and a loss within the limits of rho")
         self.bounds.given(ArgumentError("bounds", "must be the chosen $NormBound, not $AutoNorm", "E218"))
         if self.norm_share is not None and not (_MIN_RHO <= self.norm_share < 1 and self.bounds.has_norm):
             raise ValueError("norm_share must be between 2**-200 and 1, and None without a NormBound")

@@ -29,7 +29,7 @@ _CHANGE = {
 }
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
 _KEYED = "; it holds against everyone who does not know the secret that the noise is derived from"
-_LARGEST_EXPONENT, _WIDTH = 20, 14
+_LARGEST_EXPONENT, _LARGEST_DENOMINATOR, _WIDTH = 20, 1000, 14
 
 
 def summary(statement: Stated, clipping: Clipping) -> dict[str, str]:
@@ -88,6 +88,15 @@ def loss_in_words(loss: Loss, reported_delta: float, kind: str = "differential p
     if not delta:
         return f"epsilon = {round_up(loss.pure, 6):g} (pure differential privacy)"
     return f"epsilon = {round_up(epsilon, 4):g}, delta = {round_up(delta, 6):g} ({kind})"
+
+
+def share_in_words(statement: Stated) -> str:
+    """Format the budget share that the release spends. Empty without a share."""
+    if statement.part_of is None:
+        return ""
+    share, whole = statement.part_of
+    spelled = f"{share}" if share.denominator <= _LARGEST_DENOMINATOR else f"{float(share):.4g}"
+    return f"{spelled} of {loss_in_words(whole, statement.reported_delta, '').removesuffix(' ()')}"
 
 
 def _zcdp(loss: Loss) -> str:
@@ -196,7 +205,8 @@ def _accounting(statement: Stated) -> str:
             if loss.is_pure
             else f"a part of it is pure, with {pure}"
         )
-    return "; ".join([*words, f"neighbors: {statement.relation.name}", _covers(statement)])
+    found = [share_in_words(statement), *words, f"neighbors: {statement.relation.name}", _covers(statement)]
+    return "; ".join(filter(None, found))
 
 
 def _covers(statement: Stated) -> str:

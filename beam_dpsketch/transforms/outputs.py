@@ -18,6 +18,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.statement.noisy import NoisyReleases
+from beam_dpsketch.statement.showing import key_columns
 
 
 class MakeFinal(beam.PTransform):
@@ -92,7 +93,8 @@ class QueryReleases(beam.PTransform):
     """Convert releases, or (key, release) pairs, to rows that answer one kind of question, without privacy loss.
 
     A row is a dict for each part of the question, with the columns in `docs/beam_yaml.md`. The row of a pair has its
-    key as `key`. For questions beyond `Ask`, call the release: `releases | beam.Map(lambda each: each.mean_weight())`.
+    key as `key`, or the parts of a tuple as `key_1`, `key_2` and so on. For questions beyond `Ask`, call the release:
+    `releases | beam.Map(lambda each: each.mean_weight())`.
 
     >>> QueryReleases(Ask("quantiles", (0.5, 0.9))).default_label()
     'QueryReleases(quantiles)'
@@ -120,7 +122,7 @@ class QueryReleases(beam.PTransform):
 
 def _answer(element: Any, ask: Ask) -> Iterator[dict[str, Any]]:
     key, released = key_and_release(element)
-    place = {} if key is None else {"key": key}
+    place = {} if key is None else key_columns(key)
     answered = ask.answer(released)
     for row in answered.rows:
         yield {**place, **row, **answered.clipping.columns()}

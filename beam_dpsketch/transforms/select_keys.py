@@ -57,7 +57,7 @@ class SelectKeys(PrivateTransform):
         if keys.share is not None:
             raise ArgumentError("keys.share", "must be left out. SelectKeys spends its whole rho on votes", "E317")
         item = _constant if keys.field is None else keys.field
-        privacy = privacy.without_summary_counts()
+        privacy = privacy.with_summary_counts()
         super().__init__(ReleaseSpec(_KeysAlone(_NO_SKETCH), privacy, privacy_unit, item, keys=keys, windows=windows))
 
     @property

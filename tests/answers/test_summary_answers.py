@@ -433,7 +433,7 @@ def test_the_words_are_of_what_can_be_told_from_nothing() -> None:
         ((weight,), "at most 20 in weight after clipping", True),
         ((many, records, weight), "about 285 privacy ids (±20)", False),
         ((units, few), "at most 41 records", True),
-        ((many, few), "about 285 privacy ids (±20), at least 1 records", False),
+        ((many, few), "about 285 privacy ids (±20), at least 1 record", False),
     ]:
         it = by_notes(*notes)
         assert repr(it).splitlines()[0].endswith(f", {words}>")

@@ -233,9 +233,11 @@ def test_keys_are_matched_as_they_are_shown(tmp_path: Path) -> None:
     released = by_hand.released(CountSketch, SketchSpec(depth=1, width=3), [[1, 2, 3]])
     keys = ["a", 7, b"\x01", ("a", 7)]
     write(tmp_path / "keys.dpsketch", *((key, released) for key in keys))
-    for text, key in (("a", "a"), ("7", 7), ("0x01", "0x01"), ("(a, 7)", ["a", 7])):
+    for text, key in (("a", "a"), ("7", 7), ("0x01", "0x01")):
         rows = objects("query", str(tmp_path / "keys.dpsketch"), "--estimate", "x", "--key", text)
         assert [row["key"] for row in rows] == [key]
+    (row,) = objects("query", str(tmp_path / "keys.dpsketch"), "--estimate", "x", "--key", "a", "7")
+    assert (row["key_1"], row["key_2"]) == ("a", 7)
 
 
 @pytest.mark.usefixtures("folder")

@@ -494,3 +494,31 @@ def test_options_of_windows_that_do_not_fit_are_named(options: list[str], words:
     code, printed = run("run", "visits.csv", *OPTIONS, *options)
     assert (code, words in printed) == (2, True), printed
     assert os.listdir() == ["visits.csv"]
+
+
+def test_a_column_of_answers_for_each_column_of_a_key() -> None:
+    """The noise of a count has a deviation below 0.1: a false alarm has a probability below 1e-30."""
+    # In Oslo, this is 0:30 of the 25th, which has 25 hours, and then 23:30 of each day.
+    times = [f"2026-10-{24 + n % 4}T22:30:00Z" for n in range(200)]
+    write("visits.csv", page=[f"page {n % 2}" for n in range(200)], at=times)
+    Path("keys.csv").write_text("delay,page\n0, page 0\n1, page 1\n1, page 0\n")
+    days = '{time: at, bucket: day, zone: Europe/Oslo, start: "2026-10-25", end: "2026-10-27"}'
+    options = ["visits.csv", *shlex.split("--kind frequencies --item page --rho 128 --privacy-unit record")]
+    options += ["--key", "delay", "--key", days, "--key", "page", "--public-keys", "keys.csv"]
+    code, printed = run("run", *options, "--output", "out.dpsketch")
+    assert code == 0, printed
+    assert "for 6 listed keys in delay and day of at and page" in printed
+    assert "key='at': about 25 % of the rows are outside the declared days" in printed
+    assert "outside the declared time range" in printed
+    exact = {("0", "2026-10-25", "page 0"): 10, ("0", "2026-10-26", "page 0"): 10, ("1", "2026-10-25", "page 1"): 10}
+    exact["1", "2026-10-26", "page 0"] = 0
+    for key, count in exact.items():
+        code, printed = run("query", "out.dpsketch", "--total-weight", "--format", "json", "--key", *key)
+        row = json.loads(printed.splitlines()[-1])
+        assert (row["key_1"], row["key_2"], row["key_3"]) == key
+        assert abs(row["estimate"] - count) < 2
+    assert run("inspect", "out.dpsketch", "--output", "all.parquet")[0] == 0
+    assert pq.read_schema("all.parquet").names[:5] == ["file", "key_1", "key_2", "key_3", "window"]
+    Path("keys.csv").write_text("page\npage 0\n")
+    code, printed = run("run", *options, "--output", "other.dpsketch")
+    assert "must be a CSV file whose first line names the columns delay, page, got a first line" in printed

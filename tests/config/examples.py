@@ -13,11 +13,12 @@ PRIVACY = {"epsilon": 2, "delta": 1e-6}
 UNIT = {"privacy_id": "person", "norm": {"max_norm": 10}}
 KEY = "00112233445566778899aabbccddeeff"
 _NUMBERS = IntegerDomain(0, 255)
+_WEEKS = {"time": "at", "bucket": "week", "start": "2026-11-16", "end": "2026-11-23"}
 
 BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_privacy, PRIVACY),
     (config.read_privacy, {"rho": "1/10", "delta": "1e-8", "relation": "replace_one", "summary_counts": "none"}),
-    (config.read_privacy, {"share": "1/4", "of": PRIVACY, "summary_counts": "none"}),
+    (config.read_privacy, {**PRIVACY, "share": "1/4", "summary_counts": "none"}),
     (config.read_privacy, {"rho": "1/10", "ledger": "spent.db", "account": "visits"}),
     (config.read_summary_counts, {"units": 0.1, "records": "none", "weight": "1/7", "clipping": 0.2}),
     (config.read_summary_counts, {"records": "1/30"}),
@@ -49,6 +50,19 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_records, {"max_records": 1, "max_keys": 3, "max_weight": 2, "signed": True}),
     (config.read_keys, {"public": ["a", 2, {"hex": "00ff"}, ["b", 3]], "field": "country"}),
     (config.read_keys, {"public": ["b"], "field": "zip"}),
+    (config.read_keys, {"public": [["b", 3]], "field": ["zip", _WEEKS, "city"]}),
+    (
+        config.read_keys,
+        {
+            "field": {
+                "time": "when",
+                "bucket": "month",
+                "zone": "Asia/Kathmandu",
+                "start": "2026-11-01",
+                "end": "2026-12-01",
+            }
+        },
+    ),
     (config.read_keys, {"select": {"delta": 1e-8}, "field": "country", "opaque_bytes": True}),
     (config.read_keys, {"select": {"delta": 1e-9, "share": 0.1, "min_units": 3, "method": "gaussian"}, "field": "zip"}),
     (config.read_keys, {"assume_public": True, "field": "country", "opaque_bytes": True}),

@@ -21,6 +21,7 @@ BLOCKS = {
     "auto": settings.AUTO_BLOCK,
     "records": settings.RECORDS_BLOCK,
     "keys": settings.KEYS_BLOCK,
+    "calendar": settings.CALENDAR_BLOCK,
     "select": settings.SELECT_BLOCK,
     "windows": settings.WINDOWS_BLOCK,
     "horizon": settings.HORIZON_BLOCK,

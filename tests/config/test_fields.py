@@ -24,6 +24,8 @@ NOT_SETTINGS = {
     "Intervals",
     "LossLimit",
     "ItemFrequencies",
+    "PrivacyIdCount",
+    "RecordCount",
     "Metric",
     "Metrics",
     "Plan",

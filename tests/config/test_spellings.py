@@ -366,7 +366,7 @@ def test_null_is_refused_where_python_and_settings_read_it_differently(name: str
     counters: Any = {name: None} if name else None
     settings: Any = {"rho": 1, "summary_counts": counters}
     if door == "share":
-        settings = {"share": "1/2", "of": {"rho": 1}, "summary_counts": counters}
+        settings = {"rho": 1, "share": "1/2", "summary_counts": counters}
     if door in ("yaml", "json"):
         settings = (
             json.dumps(settings) if door == "json" else f"rho: 1\nsummary_counts: {{{name}: }}".replace("{: }", "~")

@@ -40,7 +40,8 @@ from tests.helpers.laws import Fault
 
 HALVES = [TABLE.slice(0, 700), TABLE.slice(700)]
 RECORDS, NORM, CHOSEN = "records, weights, listed keys", "chosen norm", "single records, chosen keys"
-FAST = [RECORDS, NORM, CHOSEN, "groups", "statistics, norm, assumed keys"]
+FAST = [RECORDS, NORM, CHOSEN, "groups", "statistics, norm, assumed keys", "days and countries", "groups, months"]
+FAST += ["listed pairs", "single records, hours and countries"]
 
 
 @pytest.fixture(scope="module")

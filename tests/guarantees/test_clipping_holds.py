@@ -201,7 +201,7 @@ def check_states(wanted: Iterable[Case]) -> Counter[str]:
         for found in case.draws(1):
             assert found.state in case.states(), "another state"
             assert str(found).startswith("Clipping: ")
-            assert ("records outside the declared windows" in found.uncounted) == (case.place in ("days", "horizon"))
+            assert ("records outside the declared time range" in found.uncounted) == (case.place in ("days", "horizon"))
             seen[found.state.name] += 1
     return seen
 
@@ -315,7 +315,7 @@ UNCOUNTED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no number": ({"count": KINDS["statistics"][0]}, {"item": None}, "without a privacy id or a usable value"),
     "an item that is not listed": ({}, {"item": 99}, "records whose item is not listed"),
     "a key that is not listed": (PLACES["keys"], {"key": "c"}, "records whose key is not listed"),
-    "a time outside": (PLACES["days"], {"time": 90 * DAY * 10**6}, "records outside the declared windows"),
+    "a time outside": (PLACES["days"], {"time": 90 * DAY * 10**6}, "records outside the declared time range"),
     "a number outside": (
         {"count": KINDS["statistics"][0]},
         {"item": 99},

@@ -341,7 +341,7 @@ NUMBERS_FAULTS = {
 
 def without_shares(_: Any, spec: Any) -> tuple[Any, ...]:
     """Each metric has the noise that it has alone."""
-    return tuple(table for part in spec.parts for table in part.kind.tables(part.spec))
+    return tuple(table for part in spec.counted for table in part.kind.tables(part.spec))
 
 
 def squares_of_the_first(exact: Any, *terms: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import random
 from typing import Any
 
@@ -25,6 +26,8 @@ from beam_dpsketch.transforms.steps.thresholded_counts import CountPairs
 from beam_dpsketch.transforms.steps.windows import plan_of
 from tests.helpers.pipelines import exact_sums, numbers_by_key, seen_by_sink
 
+CHANGE = datetime.datetime(2026, 3, 29, 1, tzinfo=datetime.UTC)
+"""The change to summer time in Oslo."""
 SECRET = b"planted-secret-4711-4711-4711-4711-4711"
 
 
@@ -42,7 +45,7 @@ def keyed(name: str) -> KeyedRandomness:
 
 def records(number: int = 1500, *, seed: int = 4711) -> pa.Table:
     """Visits of few heavy people and many others, with nulls, unlisted keys, weights of 0 and values out of range."""
-    rng = random.Random(seed)
+    rng, times = random.Random(seed), random.Random(seed)
     rows = []
     for _ in range(number):
         person = int(rng.expovariate(0.05))
@@ -54,6 +57,7 @@ def records(number: int = 1500, *, seed: int = 4711) -> pa.Table:
                 "country": rng.choice(["NO", "IT", "CH", None, "unlisted"]),
                 "minutes": rng.choice([None, rng.randrange(-20, 300), rng.randrange(60)]),
                 "amount": rng.choice([None, 0, -3, *range(1, 9)]),
+                "visited": times.choice([None, *[CHANGE + datetime.timedelta(hours=times.randrange(-60, 60))] * 9]),
             }
         )
     rows[77]["country"] = "rare"
@@ -78,6 +82,11 @@ _NUMBERS: dict[str, Any] = {"kind": "statistics", "item": "minutes", "variance":
 _NUMBERS["domain"] = {"type": "float", "low": -0.5, "high": 61, "step": 1e-6}
 _LISTED: dict[str, Any] = {"keys": {"public": ["NO", "IT", "FR"], "field": "country"}}
 _ASSUMED: dict[str, Any] = {"keys": {"assume_public": True, "field": "country"}}
+_DAYS = {"time": "visited", "bucket": "day", "zone": "Europe/Oslo", "start": "2026-03-28", "end": "2026-03-31"}
+_MONTH = {**_DAYS, "bucket": "month", "start": "2026-03-01", "end": "2026-04-01"}
+_LISTED_DAYS: dict[str, Any] = {"keys": {"field": [_DAYS, "country"], "public": ["NO", "FR"]}}
+_PAIRS: dict[str, Any] = {"keys": {"field": ["country", "number"], "public": [["NO", 3], ["IT", 1], ["FR", 3]]}}
+_HOURS: dict[str, Any] = {"keys": {"field": ["country", {**_DAYS, "bucket": "hour"}], "assume_public": True}}
 _SELECTED: dict[str, Any] = {"keys": {"select": {"delta": "1e-3"}, "field": "country"}}
 _TEXTS: dict[str, Any] = {
     "kind": "top_k",
@@ -178,6 +187,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "statistics, chosen norm, listed keys": {**_NUMBERS, **_LISTED, **_person(norm="auto")},
     "statistics, chosen keys": {**_NUMBERS, **_LOSING, **_SELECTED, **_person(records=_WEIGHTED), "weight": "amount"},
     "statistics, a pure epsilon": {**_NUMBERS, **_TWO, "privacy": {"epsilon": 1}},
+    "days and countries": {**_NUMBERS, **_LISTED_DAYS, **_person(records=_WEIGHTED), "weight": "amount"},
+    "listed pairs": {**_CITIES, **_PAIRS, **_NORM},
+    "single records, hours and countries": {**_CITIES, **_HOURS, "privacy_unit": "record"},
+    "groups, months": {**_GROUPS, "keys": {"field": _MONTH}, **_person(norm={"max_norm": 3, "max_keys": 4})},
     "groups": {**_GROUPS, **_person(norm={"max_norm": 3, "max_keys": 4})},
     "groups, chosen norm": {**_GROUPS, **_person(norm={"auto": {"max_keys": 4}})},
     "groups, chosen total weight, listed keys": {

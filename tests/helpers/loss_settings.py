@@ -41,11 +41,11 @@ from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.domains.base import short_keys
 from beam_dpsketch.exact.horizon import MECHANISMS
-from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
+from beam_dpsketch.exact.sketches.listed_items import CountSpec, ThresholdedItems
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.exact.sketches.trees import Level
-from beam_dpsketch.planning.kinds.metrics import Metric, Metrics
+from beam_dpsketch.planning.kinds.metrics import Metric, Metrics, PrivacyIdCount, RecordCount
 from beam_dpsketch.planning.kinds.sketched import AnySketch, Quantiles
 from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.planning.kinds.thresholded_counts import ThresholdedCounts
@@ -91,6 +91,13 @@ SPECS: dict[str, Any] = {
     "metrics, ranks": MetricsSpec(
         (MetricPart("ranks", _RANKS, Fraction(2, 5)), MetricPart("listed", ListedItems(range(16)), Fraction(3, 5)))
     ),
+    "metrics, people": MetricsSpec(
+        (
+            MetricPart("records", CountSpec(), Fraction(1, 4)),
+            MetricPart("people", CountSpec(counts_privacy_ids=True), Fraction(1, 2)),
+            MetricPart("listed", ListedItems(range(16)), Fraction(1, 4)),
+        )
+    ),
     "ranks above a sketch": _WIDE_RANKS,
 }
 
@@ -110,6 +117,8 @@ COUNTS: dict[str, Callable[[Any], Any]] = {
     "factor": Quantiles,
     "metrics": _metrics,
     "metrics, ranks": _metrics,
+    "metrics, people": _metrics,
+    "count": lambda spec: PrivacyIdCount() if spec.counts_privacy_ids else RecordCount(),
 }
 SIDES: dict[str, SummaryCounts | None] = {
     "usual": SummaryCounts(),

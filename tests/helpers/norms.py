@@ -33,7 +33,7 @@ from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.reading import reading
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import RawSketch, raw_type
-from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
+from beam_dpsketch.exact.sketches.listed_items import CountSpec, ThresholdedItems
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.exact.sketches.trees import Level
@@ -191,11 +191,11 @@ def keys_of(spec: Any) -> list[Any]:
 def _keys_of_metrics(spec: MetricsSpec) -> list[Any]:
     """Return keys of records: the first and the last with all items, others without some of them."""
     columns, usable = [], []
-    for place, part in enumerate(spec.parts):
+    for place, part in enumerate(spec.counted):
         key_type = part.kind.key_type(part.spec)
         keys = np.array(keys_of(part.spec), dtype=key_type)
         columns.append(np.concatenate([keys[:1], np.roll(keys[1:-1], place), keys[-1:]]))
-        has = np.arange(ITEMS) % (len(spec.parts) + 2) != place + 1
+        has = np.arange(ITEMS) % (len(spec.counted) + 2) != place + 1
         usable.append(has | (np.arange(ITEMS) == ITEMS - 1))
     return spec.joined(columns, usable).tolist()
 
@@ -269,17 +269,17 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
     """Return the rows of each table and its share of rho, as the spec says them."""
     if isinstance(spec, TreeSpec):
         return [(level.depth, level.share) for level in spec.levels]
-    if isinstance(spec, (ListedItems, ThresholdedItems, FactorizationSpec, StatisticsSpec)):
+    if isinstance(spec, (ListedItems, ThresholdedItems, FactorizationSpec, StatisticsSpec, CountSpec)):
         return [(1, Fraction(1))]
     if isinstance(spec, MetricsSpec):
-        return [(rows, part.share * share) for part in spec.parts for rows, share in tables_of(part.spec)]
+        return [(rows, part.share * share) for part in spec.counted for rows, share in tables_of(part.spec)]
     return [(spec.depth, Fraction(1))]
 
 
 def counters_of(spec: Any) -> list[int]:
     """Return for each table how many counters the kind names for an item: one in each row, or all of numbers."""
     if isinstance(spec, MetricsSpec):
-        return [count for part in spec.parts for count in counters_of(part.spec)]
+        return [count for part in spec.counted for count in counters_of(part.spec)]
     return [spec.cells] if isinstance(spec, StatisticsSpec) else [rows for rows, _ in tables_of(spec)]
 
 
@@ -290,7 +290,7 @@ def amounts_of(spec: Any) -> list[int]:
     squares, 1 is the square of the steps, or 2^18 if that is less. From 128 on, a guard adds 1/2^10, rounded up.
     """
     if isinstance(spec, MetricsSpec):
-        return [amount for part in spec.parts for amount in amounts_of(part.spec)]
+        return [amount for part in spec.counted for amount in amounts_of(part.spec)]
     if not isinstance(spec, StatisticsSpec):
         return [1] * len(tables_of(spec))
     steps = min(spec.domain.size - 1, 1 << 17)
@@ -301,7 +301,7 @@ def amounts_of(spec: Any) -> list[int]:
 def squared_columns(spec: Any) -> list[int]:
     """Return for each table the squared length of the rows that one record changes at most; 1 where they are cells."""
     if isinstance(spec, MetricsSpec):
-        return [square for part in spec.parts for square in squared_columns(part.spec)]
+        return [square for part in spec.counted for square in squared_columns(part.spec)]
     sizes = [spec.domain.size if isinstance(spec, FactorizationSpec) else 0] * len(tables_of(spec))
     if isinstance(spec, TreeSpec):
         sizes = [level.width if level.sketch == "factor" else 0 for level in spec.levels]
@@ -349,7 +349,7 @@ def has_signs(spec: Any) -> list[bool]:
     if isinstance(spec, TreeSpec):
         return [level.sketch == "count_sketch" for level in spec.levels]
     if isinstance(spec, MetricsSpec):
-        return [signs for part in spec.parts for signs in has_signs(part.spec)]
+        return [signs for part in spec.counted for signs in has_signs(part.spec)]
     return [not isinstance(spec, (ListedItems, FactorizationSpec, StatisticsSpec)) and spec.kind == "count_sketch"]
 
 
@@ -459,7 +459,7 @@ def factors_of_parts(sketch_input: SketchInput, net: dict[Place, int]) -> list[f
     """Return the factor of each metric for one unit, from the cells that each item changes alone."""
     spec, limit = sketch_input.spec, sketch_input.bounds.squared_length
     squares, tables = [], list(enumerate(weights_of_squares(spec)))
-    for part in spec.parts:
+    for part in spec.counted:
         count, square = len(tables_of(part.spec)), Fraction(0)
         for table, of_table in tables[:count]:
             sums: Counter[Any] = Counter()
@@ -473,10 +473,10 @@ def factors_of_parts(sketch_input: SketchInput, net: dict[Place, int]) -> list[f
         return [1.0] * len(squares)
     rest, left = set(range(len(squares))), limit
     while True:
-        level = left / sum(spec.parts[number].share for number in rest)
-        fitting = {number for number in rest if squares[number] <= spec.parts[number].share * level}
+        level = left / sum(spec.counted[number].share for number in rest)
+        fitting = {number for number in rest if squares[number] <= spec.counted[number].share * level}
         if not fitting:
-            of_rest = {number: math.sqrt(spec.parts[number].share * level / squares[number]) for number in rest}
+            of_rest = {number: math.sqrt(spec.counted[number].share * level / squares[number]) for number in rest}
             return [of_rest.get(number, 1.0) for number in range(len(squares))]
         rest, left = rest - fitting, left - sum(squares[number] for number in fitting)
 

@@ -115,7 +115,7 @@ def test_a_sketch_pays_before_it_is_released(file: str) -> None:
 
 def test_shares_of_a_whole_pay_what_they_are(file: str) -> None:
     ledger = with_account(file, LossLimit(rho=1))
-    of_whole = {"share": "1/4", "of": {"rho": 1}, "ledger": file, "account": "visits"}
+    of_whole = {"rho": 1, "share": "1/4", "ledger": file, "account": "visits"}
     for _ in range(4):
         release_frame(TABLE, {**SETTINGS, "privacy": of_whole})
     with pytest.raises(BudgetExceededError):

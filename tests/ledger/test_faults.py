@@ -244,7 +244,7 @@ def test_a_payment_that_names_another_release_is_refused(tmp_path: Path) -> None
 def test_a_spec_stays_of_its_account_in_copies_and_pickles(tmp_path: Path) -> None:
     ledger = with_account(tmp_path / "ledger", LossLimit(rho=10))
     spec = ledger.spend("visits", PrivacySpec(rho=1), who="the team of maps")
-    copies = (spec, pickle.loads(pickle.dumps(spec)), spec.without_summary_counts(), spec.losing(Fraction(1, 10**8)))
+    copies = (spec, pickle.loads(pickle.dumps(spec)), spec.with_summary_counts(), spec.losing(Fraction(1, 10**8)))
     for each in copies:
         assert each.payer == spec.payer
         assert each.payer is not None

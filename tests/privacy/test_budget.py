@@ -178,13 +178,43 @@ def test_a_split_spends_all_that_is_left_in_equal_parts(parts, spent):
 
 def test_parts_of_a_budget_keep_their_rho_beside_a_delta_for_keys():
     part = PrivacyBudget(epsilon=2, delta=1e-6, keys_delta=1e-7).spend(share=1)
-    shared = read_privacy({"share": "1/2", "of": {"epsilon": 2, "delta": 1e-6}})
-    of_rho = PrivacyBudget(rho=1, keys_delta=1e-7).spend(share=1), read_privacy({"share": 1, "of": {"rho": 1}})
-    parts = (part, shared, *of_rho)
+    of_rho = PrivacyBudget(rho=1, keys_delta=1e-7).spend(share=1), read_privacy({"rho": 1, "share": 1})
+    parts = (part, *of_rho)
     for spec in (*parts, *(pickle.loads(pickle.dumps(each)) for each in parts)):
         assert spec.losing(Fraction(1, 10**8)).rho == spec.rho
     whole = PrivacySpec(epsilon=2, delta=1e-6)
     assert whole.losing(Fraction(1, 10**8)).rho < whole.rho
+
+
+@given(
+    weights=st.lists(st.integers(1, 20), min_size=2, max_size=4),
+    lost=st.lists(st.integers(0, 99), min_size=4, max_size=4),
+    epsilon=st.sampled_from([0.05, 1, 2, 8]),
+    delta=st.sampled_from([1e-9, 1e-6, 1e-4]),
+)
+def test_shares_in_settings_compose_to_the_whole_also_with_chosen_keys(weights, lost, epsilon, delta):
+    shares = [Fraction(each, sum(weights)) for each in weights]
+    specs = [read_privacy({"epsilon": epsilon, "delta": delta, "share": str(share)}) for share in shares]
+    assert [spec.rho for spec in specs] == [share * PrivacySpec(epsilon=epsilon, delta=delta).rho for share in shares]
+    deltas = [share * Fraction(each, 100) * Fraction(repr(delta)) for share, each in zip(shares, lost, strict=False)]
+    total = Loss()
+    for spec, own in zip(specs, deltas, strict=True):
+        total = total.plus(pickle.loads(pickle.dumps(spec)).losing(own).loss(own))
+    assert total.epsilon(delta) <= epsilon * (1 + 1e-9)
+    assert specs[0].part_of == (shares[0], PrivacySpec(epsilon=epsilon, delta=delta).loss())
+
+
+def test_a_share_has_no_delta_left_and_is_no_setting_of_the_old_form():
+    shared = read_privacy({"epsilon": 2, "delta": 1e-6, "share": "1/2"})
+    with pytest.raises(ValueError, match="delta must be above"):
+        shared.losing(Fraction(1, 2_000_000))
+    with pytest.raises(ValueError, match="delta is too large for this epsilon"):
+        read_privacy({"epsilon": "0.01", "delta": 0.1, "share": "1/2"}).losing(Fraction(1, 10**8))
+    with pytest.raises(
+        ValueError, match=r"privacy.of: is not a setting.* such as epsilon: 2, delta: 1.0e-6, share: 1/4"
+    ):
+        read_privacy({"share": "1/2", "of": {"rho": 1}})
+    assert [read_privacy({"epsilon": 1, "share": "1/4"}).pure, shared.relation] == [Fraction(1, 4), ADD_OR_REMOVE_ONE]
 
 
 def test_what_is_left_speaks_in_epsilon_and_rho():

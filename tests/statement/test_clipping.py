@@ -195,7 +195,7 @@ def test_what_is_never_counted_is_named_and_never_called_not_detected() -> None:
     assert found.state is ClippingState.NOT_MEASURED
     assert str(found).endswith(
         "Records after a privacy id's first 2 windows of each period, late records and records outside the declared "
-        "windows are not counted, and not measured."
+        "time range are not counted, and not measured."
     )
     seen = by_hand.statement(bounds=NormBound(3), side=side, **settings).clipping()
     assert seen.state is ClippingState.NOT_DETECTED

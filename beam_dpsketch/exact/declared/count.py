@@ -174,9 +174,13 @@ class Count(abc.ABC):
         """Number of values to search for. `None` for kinds without a search."""
         return None
 
-    def selected(self, item: Selector) -> Items:
-        """Convert the declared `item` to the selector of an element's items."""
+    def selected(self, item: Selector, every: Selector) -> Items:
+        """Convert the declared `item` to the selector of an element's items. `every` selects a value in each record."""
         return item
+
+    def summarized(self, privacy: PrivacySpec) -> PrivacySpec:
+        """Choose the summary counts. Item counts spend the whole rho."""
+        return privacy.with_summary_counts() if self.by_item else privacy
 
     def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
         """List each metric's kind and item by name. A kind without metrics has one entry with an empty name."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import itertools
+import math
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
+
+import pyarrow as pa
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.encodings import decode, encode, is_unicode, named
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, WindowingError
 from beam_dpsketch.exact.declared.units import Record, Unit
+from beam_dpsketch.exact.domains.calendar import Calendar
 from beam_dpsketch.exact.domains.timestamps import (
     Duration,
     Time,
@@ -20,11 +25,13 @@ from beam_dpsketch.exact.domains.timestamps import (
     to_micros,
 )
 from beam_dpsketch.exact.horizon import Horizon
-from beam_dpsketch.exact.reading.selectors import Selector, check_selector
+from beam_dpsketch.exact.reading.selectors import KeyColumn, as_columns, check_selector
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.words import length_of_time, shown_plainly
 
 MAX_RELEASES = 1_000_000
+KeyField: TypeAlias = "KeyColumn | Sequence[KeyColumn]"
+"""Key field, or a tuple's columns: field names, callables and calendars."""
 
 
 class Keys:
@@ -33,8 +40,34 @@ class Keys:
     chosen_by_data: ClassVar[bool] = False
     """Whether keys are selected privately, by the votes of units."""
 
-    field: Selector
+    field: Any
     opaque_bytes: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the key's columns. A list becomes a tuple, and a list with one column becomes that column."""
+        columns = tuple(self.field) if isinstance(self.field, (list, tuple)) else (self.field,)
+        if not columns:
+            raise ArgumentError("field", "must not be empty. Name a column of the key", "E321")
+        for each in columns:
+            if not isinstance(each, Calendar):
+                check_selector(field=each)
+        object.__setattr__(self, "field", columns[0] if len(columns) == 1 else columns)
+
+    @property
+    def columns(self) -> tuple[KeyColumn, ...]:
+        """The key's columns."""
+        return as_columns(self.field)
+
+    @property
+    def calendars(self) -> list[Calendar]:
+        """The columns that are calendars."""
+        return [each for each in self.columns if isinstance(each, Calendar)]
+
+    @property
+    def name(self) -> str:
+        """The columns in words."""
+        named = (f"{each.bucket} of {each.time}" if isinstance(each, Calendar) else str(each) for each in self.columns)
+        return " and ".join(named)
 
     @property
     def listed(self) -> tuple[Any, ...] | None:
@@ -60,24 +93,66 @@ class PublicKeys(Keys):
     """Release each listed key, with or without data, and drop records with other keys.
 
     Args:
-      keys: text, bytes, integers or tuples of these, known without the data.
-      field: a field name or a callable for the key. `None` if elements are (key, value) pairs.
+      keys: text, bytes, integers or tuples of these, known without the data. With several columns in `field`, tuples
+        with a value for each, or a table with these columns. Calendars have no value in these: each key is released
+        with each of their buckets. Omit `keys` if all columns are calendars.
+      field: a field name or a callable for the key, or a `Calendar`, or a list of these for tuples. `None` if elements
+        are (key, value) pairs. A table is a list of its columns.
+
+    >>> from beam_dpsketch import Calendar
+    >>> days = Calendar("at", "day", zone="Europe/Oslo", start="2026-11-16", end="2026-11-18")
+    >>> PublicKeys(["NO", "SE"], ["country", days]).keys
+    (('NO', '2026-11-16'), ('NO', '2026-11-17'), ('SE', '2026-11-16'), ('SE', '2026-11-17'))
     """
 
     keys: tuple[Any, ...]
-    field: Selector
+    field: Any
     opaque_bytes: ClassVar[bool] = True  # type: ignore[misc]  # addresses are never in the list
 
-    def __init__(self, keys: Iterable[Any], field: Selector = None) -> None:
-        check_selector(field=field)
-        listed = _validate.many("E302", keys=keys)
-        encoded = dict.fromkeys(map(encode, getattr(listed, "to_pylist", lambda: listed)()))
+    def __init__(self, keys: Any = None, field: KeyField = None) -> None:
+        if hasattr(keys, "columns"):
+            keys = keys if isinstance(keys, pa.Table) else pa.table(keys)
+            field = keys.column_names if field is None else field
+        object.__setattr__(self, "field", field)
+        self.__post_init__()
+        encoded = dict.fromkeys(map(encode, self._with_buckets(self._rows(keys))))
         if not encoded:
             raise ArgumentError("keys", "must not be empty", "E303")
         object.__setattr__(self, "keys", tuple(map(decode, encoded)))
-        object.__setattr__(self, "field", field)
         if not all(map(is_unicode, self.keys)):
             raise ArgumentError("keys", "must be encodable in UTF-8. A key contains an unpaired surrogate", "E304")
+
+    def _rows(self, keys: Any) -> list[tuple[Any, ...]]:
+        """List the given keys, as tuples with a value for each column except calendars."""
+        named = [each for each in self.columns if not isinstance(each, Calendar)]
+        if not named and keys is None:
+            return [()]
+        if not named:
+            raise ArgumentError("keys", "must be omitted, because calendars list their buckets", "E321")
+        if isinstance(keys, pa.Table):
+            if missing := [each for each in named if each not in keys.column_names]:
+                words = f"must be a table with the columns of the key, which lacks {', '.join(map(repr, missing))}"
+                raise ArgumentError("keys", words, "E321")
+            return [*zip(*(keys[each].to_pylist() for each in named), strict=True)]
+        listed = _validate.many("E302", keys=keys)
+        listed = getattr(listed, "to_pylist", lambda: listed)()
+        if len(named) == 1:
+            return [(each,) for each in listed]
+        if any(not isinstance(each, (tuple, list)) or len(each) != len(named) for each in listed):
+            words = f"must be tuples with {len(named)} values, one for each of {', '.join(map(str, named))}"
+            raise ArgumentError("keys", words, "E321")
+        return [*map(tuple, listed)]
+
+    def _with_buckets(self, rows: list[tuple[Any, ...]]) -> Iterable[Any]:
+        """Combine each row with each calendar bucket."""
+        buckets = [each.labels for each in self.calendars]
+        if len(rows) * math.prod(map(len, buckets)) > MAX_RELEASES:
+            words = f"would be more than {MAX_RELEASES:,}. List fewer keys, or declare fewer or longer buckets"
+            raise ArgumentError("keys", words, "E414")
+        for row, *labels in itertools.product(rows, *buckets):
+            values, times = iter(row), iter(labels)
+            key = tuple(next(times if isinstance(each, Calendar) else values) for each in self.columns)
+            yield key if isinstance(self.field, tuple) else key[0]
 
     @property
     def listed(self) -> tuple[Any, ...]:
@@ -85,7 +160,7 @@ class PublicKeys(Keys):
 
     @property
     def words(self) -> str:
-        return f"{len(self.keys)} listed key{'s' * (len(self.keys) > 1)} in {self.field}"
+        return f"{len(self.keys)} listed key{'s' * (len(self.keys) > 1)} in {self.name}"
 
     def check(self, privacy_unit: Unit, windows: TimeRange | None) -> None:
         kept = privacy_unit.bounds.kept_keys or 1
@@ -104,20 +179,20 @@ class AssumePublicKeys(Keys):
     """Release every key present in the data. You assert that the set of keys is public.
 
     Args:
-      field: a field name or a callable for the key. `None` if elements are (key, value) pairs.
+      field: see `PublicKeys`.
       opaque_bytes: see `PrivacyId`.
     """
 
-    field: Selector = None
+    field: Any = None
     opaque_bytes: bool = False
 
     def __post_init__(self) -> None:
-        check_selector(field=self.field)
+        super().__post_init__()
         _validate.instance(bool, opaque_bytes=self.opaque_bytes)
 
     @property
     def words(self) -> str:
-        return f"each key in {self.field} that has data"
+        return f"each key in {self.name} that has data"
 
     def check(self, privacy_unit: Unit, windows: TimeRange | None) -> None:
         if windows is not None:
@@ -144,7 +219,7 @@ class KeySelection(Keys):
     Args:
       delta: the probability that a key with one person alone is released, between 0 and 1. A float means its decimal
         spelling. Choose less than 1 over the number of people, such as 1e-8.
-      field: a field name or a callable for the key. `None` if elements are (key, value) pairs.
+      field: see `PublicKeys`. A tuple is one key.
       share: budget share of the votes, between 0 and 1, where a larger share releases more keys. `None` uses the share
         that costs the sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, and
         otherwise 1/4 of the rho that remains after the summary counts.
@@ -161,7 +236,7 @@ class KeySelection(Keys):
     chosen_by_data: ClassVar[bool] = True
 
     delta: Fraction | float
-    field: Selector = None
+    field: Any = None
     _: dataclasses.KW_ONLY
     share: Fraction | float | None = None
     min_units: int = 1
@@ -169,7 +244,7 @@ class KeySelection(Keys):
     opaque_bytes: bool = False
 
     def __post_init__(self) -> None:
-        check_selector(field=self.field)
+        super().__post_init__()
         _validate.instance(bool, opaque_bytes=self.opaque_bytes)
         rule = self.rule(1)
         for name in ("delta", "share", "min_units"):
@@ -177,7 +252,7 @@ class KeySelection(Keys):
 
     @property
     def words(self) -> str:
-        return f"each key in {self.field} that enough units are in"
+        return f"each key in {self.name} that enough units are in"
 
     def check(self, privacy_unit: Unit, windows: TimeRange | None) -> None:
         if privacy_unit.bounds.has_norm and privacy_unit.bounds.max_keys is None:

@@ -118,7 +118,8 @@ class ReleaseSpec:
         homes = {"privacy_id": self.privacy_id, "key": self.keys}
         named = {name: home.field for name, home in homes.items() if home is not None}
         opaque = tuple(name for name, home in homes.items() if home is not None and home.opaque_bytes)
-        return Selectors(self.count.selected(self.item), self.weight, **named, opaque=opaque)
+        every = next((home.field for home in homes.values() if home is not None), None)
+        return Selectors(self.count.selected(self.item, every), self.weight, **named, opaque=opaque)
 
     @functools.cached_property
     def reader(self) -> RecordReader:
@@ -173,9 +174,8 @@ class ReleaseSpec:
         """Compute the terms for each window before the kind chooses the noise."""
         selection = self._suited(self.count.select(self.keys, self.privacy_unit.bounds, self.privacy), not is_stream)
         privacy = self.privacy if selection is None else self.privacy.losing(selection.delta)
-        privacy = privacy.without_summary_counts() if self.count.by_item else privacy  # the counts use all of rho
         return ReleaseTerms(
-            privacy,
+            self.count.summarized(privacy),
             cast(Bounds, self.privacy_unit.bounds),  # the terms distinguish bounds chosen by the data
             selection=selection,
             output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,

@@ -163,6 +163,8 @@ def _uncounted(declared: ReleaseSpec, terms: ReleaseTerms, is_bounded: bool) -> 
         found |= Uncounted.LATER_WINDOWS
     if declared.time_range is not None or declared.horizon is not None:
         found |= Uncounted.OUTSIDE
+    if declared.keys is not None and declared.keys.calendars:
+        found |= Uncounted.OUTSIDE
     found |= Uncounted.NOTHING if declared.public_keys is None else Uncounted.UNLISTED_KEYS
     return found | Uncounted.EXCESS_WEIGHT if declared.weight is not None and terms.lost is None else found
 

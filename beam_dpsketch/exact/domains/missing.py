@@ -47,6 +47,8 @@ def _is_missing(value: Any, has_words: bool) -> bool:
     try:
         if isinstance(value, str):
             return is_missing(value) if has_words else not value
+        if isinstance(value, tuple):
+            return any(_is_missing(part, has_words) for part in value)
         return value is None or bool(value.is_nan() if isinstance(value, decimal.Decimal) else value != value)
     except Exception:  # pandas.NA raises; the message of another object could contain a value
         return type(value).__name__ == "NAType"

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.checks import as_key
 from beam_dpsketch.columns import is_uuid_type, plain_column, plain_value
 from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
@@ -242,7 +243,7 @@ def _within(name: str, micros: Any, value: Any) -> int:
         raise ArgumentTypeError(
             name,
             f"must be a datetime, a Beam time or seconds, got {type(value).__name__}. Example: "
-            "datetime(2025, 12, 25, tzinfo=timezone.utc)",
+            f"datetime(2025, 12, 25, tzinfo=timezone.utc){as_key(value)}",
             "E428",
         )
     if not -MAX_MICROS <= micros <= MAX_MICROS:

@@ -234,6 +234,8 @@ def by_argument(selectors: Selectors, items: list[Any] | pa.Array) -> dict[str, 
 
 
 def _readable(spec: Any) -> Readable:
+    if spec.kind == "count":  # of records, whatever their columns are
+        return HASHED._replace(reads=lambda _: True, find=lambda values: raw_type(spec).usable_keys(spec, values)[1])
     if (domain := spec.domain) is None:
         return HASHED._replace(parsed=INTEGER) if spec.is_listed and {*map(type, spec.items)} == {int} else HASHED
     return Readable(

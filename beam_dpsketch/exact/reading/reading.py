@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +11,12 @@ import pyarrow as pa
 
 from beam_dpsketch.encodings import WORD, decode, encode, encode_all, is_unicode
 from beam_dpsketch.errors import ArgumentTypeError
+from beam_dpsketch.exact.domains.calendar import Calendar
 from beam_dpsketch.exact.domains.spelling import INTEGER
 from beam_dpsketch.exact.domains.weights import parse_weights
 from beam_dpsketch.exact.hashing.lookup import ItemSet
 from beam_dpsketch.exact.reading.codec import LOST_COLUMN
-from beam_dpsketch.exact.reading.columns import Readable, all_valid, batch_column, id_column, readable_of
+from beam_dpsketch.exact.reading.columns import TIMES, Readable, all_valid, batch_column, id_column, readable_of
 from beam_dpsketch.exact.reading.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems, by_argument, clamped_by
 from beam_dpsketch.exact.reading.selectors import Selectors, check_values, make_getter, select_all
@@ -59,7 +61,13 @@ class RecordReader:
         self._privacy_id = None if selectors.privacy_id is None else make_getter(selectors.privacy_id)
         self._key = None if selectors.key is None else make_getter(selectors.key)
         self._allowed = None if public_keys is None else ItemSet(map(encode, public_keys))
-        self._has_whole_keys = {*map(type, public_keys or ())} == {int}
+        columns = zip(*public_keys or (), strict=True) if isinstance(selectors.key, tuple) else [public_keys or ()]
+        self._listed = {**dict.fromkeys(selectors.keys, ()), **dict(zip(selectors.keys, columns, strict=False))}
+
+    @property
+    def listed_keys(self) -> list[tuple[Any, ...]]:
+        """Listed values for each key column."""
+        return [*filter(None, self._listed.values())]
 
     def split_pair(self, element: Any) -> tuple[Any, Any]:
         """Split an element into key and value. The key is `MISSING_KEY` if it has none."""
@@ -93,23 +101,49 @@ class RecordReader:
         items = [read(argument, selector) for argument, selector in names.items.items()]
         return Columns(
             None if names.privacy_id is None else read("privacy_id", names.privacy_id),
-            read("key", names.key) if self.per_key else None,
+            self._read_keys(element, readables, tally) if self.per_key else None,
             _joined(items, names) if isinstance(names.item, tuple) else items[0],
             None if names.weight is None else read("weight", names.weight),
         )
 
+    def _read_keys(self, batch: Any, readables: dict[str, Readable], tally: Tally | None) -> Any:
+        """Read the key column, or tuples from several columns, null if a part is missing."""
+        columns = []
+        for argument, selector in self.selectors.keys.items():
+            name = selector.time if isinstance(selector, Calendar) else selector
+            values = batch_column(batch, argument, name, readables[argument], tally)
+            if isinstance(selector, Calendar):
+                values, outside = selector.read(values)
+                if tally is not None:
+                    tally.leave_out(argument, outside)
+            columns.append(values)
+        if not isinstance(self.selectors.key, tuple):
+            return columns[0]
+        keys = _tuples(columns)
+        if tally is not None and self._allowed is not None:
+            usable = functools.reduce(np.logical_and, map(tally.counting, self.selectors.keys, columns))
+            unlisted = usable & ~all_valid(self.encode_keys(keys))
+            tally.note_outside("key", int(usable.sum()), int(unlisted.sum()))
+        return keys
+
     def readables(self, sketch_input: SketchInput | None) -> dict[str, Readable]:
         """Look up the requirements for each argument."""
         items = {} if sketch_input is None else sketch_input.readables
-        found = {name: readable_of(name, items, self.selectors.opaque) for name in (*self.selectors.all, "time")}
-        return {**found, "key": found["key"]._replace(parsed=INTEGER)} if self._has_whole_keys else found
+        found = {name: readable_of(name, items, self.selectors.opaque) for name in (*self.selectors.fields, "time")}
+        for argument, selector in self.selectors.keys.items():
+            whole = {"parsed": INTEGER} if {*map(type, self._listed[argument])} == {int} else {}
+            found[argument] = TIMES if isinstance(selector, Calendar) else found["key"]._replace(**whole)
+        return found
 
     def tally(self, sketch_input: SketchInput | None, *, time: str | None = None, **others: Any) -> Tally:
         """Create a `Tally` for these arguments and a time column."""
         listings = {} if sketch_input is None else sketch_input.listings
         if (allowed := self._allowed) is not None:
             listings["key"] = Listing(lambda: map(decode, allowed), lambda keys: all_valid(self.encode_keys(keys)))
-        return Tally(self.readables(sketch_input), {**self.selectors.all, "time": time}, listings, **others)
+            for argument, selector in self.selectors.keys.items():
+                if argument != "key" and not isinstance(selector, Calendar):
+                    listings[argument] = _listing({*self._listed[argument]})
+        return Tally(self.readables(sketch_input), {**self.selectors.fields, "time": time}, listings, **others)
 
     def read_batch_privacy_ids(self, element: Any, tally: Tally | None = None) -> Any:
         readable = readable_of("privacy_id", {}, self.selectors.opaque)
@@ -126,11 +160,7 @@ class RecordReader:
 
     def encode_keys(self, keys: Any) -> pa.LargeBinaryArray:
         encoded = encode_all(keys)
-        if self._allowed is None:
-            return encoded
-        distinct = encoded.dictionary_encode()
-        known = [key if key in self._allowed else None for key in distinct.dictionary.to_pylist()]
-        return pa.array(known, pa.large_binary()).take(distinct.indices)
+        return encoded if self._allowed is None else _only(self._allowed, encoded)
 
     def normalize_key(self, key: Any) -> Any:
         """Convert the key to a plain Python value, or to `MISSING_KEY` if it does not count."""
@@ -222,6 +252,27 @@ def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
         return encode_all(items)
     keys, usable = sketch_input.keys(items)
     return sketch_input.as_column(keys, ~usable)
+
+
+def _only(allowed: ItemSet, encoded: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Replace values that are not allowed by null."""
+    distinct = encoded.dictionary_encode()
+    known = [value if value in allowed else None for value in distinct.dictionary.to_pylist()]
+    return pa.array(known, pa.large_binary()).take(distinct.indices)
+
+
+def _listing(listed: Collection[Any]) -> Listing:
+    allowed = ItemSet(map(encode, listed))
+    return Listing(lambda: listed, lambda values: all_valid(_only(allowed, encode_all(values))))
+
+
+def _tuples(columns: list[Any]) -> Any:
+    """Combine key columns in a column with structs, null if a part is null, or in a list of tuples."""
+    if not all(isinstance(each, pa.Array) for each in columns):
+        return list(zip(*(each.to_pylist() if isinstance(each, pa.Array) else each for each in columns), strict=True))
+    columns = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in columns]
+    names = [str(place) for place in range(len(columns))]
+    return pa.StructArray.from_arrays(columns, names, mask=pa.array(~all_valid(*columns)))
 
 
 def _joined(columns: list[Any], selectors: Selectors) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.errors import ArgumentTypeError
+from beam_dpsketch.exact.domains.calendar import Calendar
 
 _ARRAYS = (np.ndarray, pa.Array, pa.ChunkedArray)
 _LISTS = (list, set, frozenset, collections.deque, types.GeneratorType)
@@ -93,6 +94,7 @@ def _full_name(kind: type) -> str:
 
 
 Selector: TypeAlias = "str | Callable[[Any], Any] | None"
+KeyColumn: TypeAlias = "Selector | Calendar"
 Items: TypeAlias = "Selector | tuple[tuple[str, Selector], ...]"
 """Items of a record: a single selector, or several, each after the name of its argument."""
 
@@ -105,18 +107,18 @@ class Selectors:
       item: the counted value. `None` is the element itself. Several are read as a tuple.
       weight: whole number that a record counts. `None` is 1.
       privacy_id: the privacy id.
-      key: the output key. `None` if elements are (key, value) pairs.
+      key: the output key, or the columns of a tuple. `None` if elements are (key, value) pairs.
       opaque: arguments whose columns may contain eight bytes that Arrow cannot interpret.
     """
 
     item: Items = None
     weight: Selector = None
     privacy_id: Selector = None
-    key: Selector = None
+    key: KeyColumn | tuple[KeyColumn, ...] = None
     opaque: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_selector(**self.all)
+        check_selector(**{name: each for name, each in self.all.items() if not isinstance(each, Calendar)})
 
     @property
     def items(self) -> dict[str, Selector]:
@@ -124,23 +126,36 @@ class Selectors:
         return dict(self.item) if isinstance(self.item, tuple) else {"item": self.item}
 
     @property
-    def all(self) -> dict[str, Selector]:
+    def keys(self) -> dict[str, KeyColumn]:
+        """Selector per key column, by argument. Tuple columns and calendars have numbers."""
+        if isinstance(self.key, (tuple, Calendar)):
+            return {f"key[{place}]": each for place, each in enumerate(as_columns(self.key))}
+        return {"key": self.key}
+
+    @property
+    def all(self) -> dict[str, KeyColumn]:
         """All selectors by argument."""
-        return {**self.items, "weight": self.weight, "privacy_id": self.privacy_id, "key": self.key}
+        return {**self.items, "weight": self.weight, "privacy_id": self.privacy_id, **self.keys}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """All selectors by argument, and the whole key."""
+        return {**self.all, "key": self.key}
 
     @property
     def names(self) -> tuple[Any, ...]:
         """Names of all fields, for digests. A callable has no stable name."""
-        return tuple(each if each is None or isinstance(each, str) else ("function",) for each in self.all.values())
+        return tuple(("function",) if callable(each) else each for each in self.all.values())
 
     @property
-    def given(self) -> dict[str, str | Callable[[Any], Any]]:
-        return {name: selector for name, selector in self.all.items() if selector is not None}
+    def columns(self) -> dict[str, str | Callable[[Any], Any]]:
+        """Column or callable by argument."""
+        return {name: column_of(selector) for name, selector in self.all.items() if selector is not None}
 
     @property
     def is_batch_type(self) -> Callable[[type], bool]:
         """Function that decides whether a type is a batch. Only callables can read a list as a single record."""
-        by_name = None in self.items.values() or any(isinstance(selector, str) for selector in self.given.values())
+        by_name = None in self.items.values() or any(isinstance(selector, str) for selector in self.columns.values())
         return is_batch_type_by_name if by_name else is_batch_type
 
 
@@ -159,11 +174,24 @@ def check_selector(**selectors: Any) -> None:
 IDENTITY_SELECTORS = Selectors()
 
 
-def make_getter(selector: Items) -> Callable[[Any], Any]:
+def as_columns(key: KeyColumn | tuple[KeyColumn, ...]) -> tuple[KeyColumn, ...]:
+    """List a key's columns."""
+    return key if isinstance(key, tuple) else (key,)
+
+
+def column_of(selector: Any) -> Any:
+    """Get the field that a selector names. Keep callables."""
+    return selector.time if isinstance(selector, Calendar) else selector
+
+
+def make_getter(selector: Any) -> Callable[[Any], Any]:
     """Create a function from an element to the selected value, `None` if it has none."""
     if isinstance(selector, tuple):
-        getters = [make_getter(each) for _, each in selector]
+        getters = [make_getter(each[1] if isinstance(each, tuple) else each) for each in selector]
         return lambda element: tuple(get(element) for get in getters)
+    if isinstance(selector, Calendar):
+        get = functools.partial(_get_field, selector.time)
+        return lambda element: selector.label(get(element))
     if selector is None:
         return _identity
     return functools.partial(_get_field, selector) if isinstance(selector, str) else functools.partial(_call, selector)
@@ -198,8 +226,10 @@ def _call(function: Callable[[Any], Any], element: Any) -> Any:
         return None
 
 
-def describe_argument(argument: str, selector: Selector) -> str:
+def describe_argument(argument: str, selector: KeyColumn | tuple[KeyColumn, ...]) -> str:
     """Describe an argument and its field."""
     if selector is None:
         return f"{argument} (of the pair)" if argument == "key" else f"{argument} (the element itself)"
-    return f"{argument}={selector!r}" if isinstance(selector, str) else f"{argument} (a callable)"
+    argument, named = argument.partition("[")[0], [*map(column_of, as_columns(selector))]
+    shown = named[0] if len(named) == 1 else named
+    return f"{argument} (a callable)" if any(map(callable, named)) else f"{argument}={shown!r}"

@@ -30,7 +30,7 @@ from beam_dpsketch.exact.domains.missing import LOOKED_AT, UNDECODABLE, named, p
 from beam_dpsketch.exact.domains.spelling import FLOAT, TIME, Meanings, Spelling, shape
 from beam_dpsketch.exact.domains.weights import parse_weights
 from beam_dpsketch.exact.reading.columns import Readable
-from beam_dpsketch.exact.reading.selectors import Selector, describe_argument
+from beam_dpsketch.exact.reading.selectors import describe_argument
 
 UNREADABLE = ("refuse", "drop")
 """Options for a table with many unreadable values."""
@@ -87,7 +87,7 @@ class Tally:
     def __init__(
         self,
         readables: Mapping[str, Readable],
-        fields: Mapping[str, Selector],
+        fields: Mapping[str, Any],
         listings: Mapping[str, Listing] = {},
         *,
         door: Door = Door.ARROW,
@@ -112,6 +112,11 @@ class Tally:
     def leave_out(self, argument: str, count: int) -> None:
         """Count readable values that are outside."""
         self._seen[argument].outside += count
+
+    def note_outside(self, argument: str, usable: int, outside: int) -> None:
+        """Count usable values, and how many are outside."""
+        seen = self._seen[argument]
+        seen.values, seen.usable, seen.outside = seen.values + usable, seen.usable + usable, seen.outside + outside
 
     def counting(self, argument: str, values: Any) -> np.ndarray:
         """Mark values, after reading, that count, as bool."""
@@ -175,7 +180,7 @@ class Tally:
     def _unused(self) -> set[str]:
         """Arguments without a value that counts, if no row counts. Single metrics may have none."""
         unused = {argument for argument, seen in self._seen.items() if seen.values and seen.is_unused}
-        items = self._seen.keys() - _ROLES
+        items = {argument for argument in self._seen if not _is_role(argument)}
         return unused if items <= unused else unused - items
 
     def _of_no_use(self, argument: str, seen: _Seen) -> str:
@@ -183,9 +188,10 @@ class Tally:
         found, listed = ({*map(type, values)} for values in (seen.unlisted, self._listed(argument)))
         if not seen.usable:
             return "has no value in any row, so no row would count. Use another column"
-        if argument == "time":
-            return "is outside the declared windows in every row, so no row would count. Check start and end"
-        if not found.isdisjoint(listed):
+        if self._is_time(argument):
+            words = f"is outside the declared {_range(argument)} in every row"
+            return f"{words}, so no row would count. Check start and end"
+        if not found or not found.isdisjoint(listed):
             return ""
         types = named(found)
         return f"contains {types}, but the list contains {named(listed)}, so no row would count. List {types}"
@@ -201,12 +207,12 @@ class Tally:
             if seen.unreadable:
                 yield f"{self._words(argument, seen)}. These rows do not count."
             share = rounded(seen.values - seen.usable - seen.unreadable, seen.values)
-            if share and (share == "all" or argument in ("privacy_id", "key", "time")):
+            if share and (share == "all" or (_is_role(argument) and argument != "weight")):
                 yield f"{described}: {share} of the rows have no value. They do not count."
             if share := rounded(seen.outside, seen.values):
                 what = f"have an unlisted value{self._near(argument)}. They do not count."
-                if argument == "time":
-                    what = "are outside the declared windows. They do not count. Check start and end."
+                if self._is_time(argument):
+                    what = f"are outside the declared {_range(argument)}. They do not count. Check start and end."
                 yield f"{described}: {share} of the rows {what}"
             if seen.has_negative and not is_signed:
                 yield f"{described} has negative values, which count as 0. For deletions, set signed in the bounds."
@@ -216,13 +222,16 @@ class Tally:
         for argument, seen in self._seen.items():
             is_unused = seen.is_unused
             if seen.values >= MANY and (is_unused or not seen.is_readable):
-                items = self._fields.keys() - _ROLES
+                items = {each for each in self._fields if not _is_role(each)}
                 of_metric = len(items) > 1 and argument in items
                 which = "no element of a bundle has" if is_unused else "many elements of a bundle do not have"
                 which += " a listed value" if seen.usable and is_unused else " a usable value"
                 effect = "No element counts" if is_unused else "These elements do not count"
                 effect += " for this metric" if of_metric else ""
                 _log_once(self._described(argument), which, effect, self._readables[argument].description)
+
+    def _is_time(self, argument: str) -> bool:
+        return _is_role(argument) and self._readables[argument].parsed == TIME
 
     def _described(self, argument: str) -> str:
         return describe_argument(argument, self._fields[argument])
@@ -253,6 +262,15 @@ class Tally:
         share = share_of(seen.unreadable, seen.unreadable + seen.usable)
         words = f"{self._described(argument)}: {share} of the values cannot be read as {readable.description}"
         return f"{words}. They look like {forms or 'other objects'}. {sentence(fix)}"
+
+
+def _is_role(argument: str) -> bool:
+    """Whether an argument is no item. Key columns are key[0] and so on."""
+    return argument.partition("[")[0] in _ROLES
+
+
+def _range(argument: str) -> str:
+    return "windows" if argument == "time" else "days"
 
 
 def _form(value: Any, spelling: Spelling | None) -> tuple[str, str]:

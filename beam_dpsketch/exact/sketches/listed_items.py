@@ -55,6 +55,53 @@ class Histogram(RawSketch):
         return (self._counters,)
 
 
+@named("CountSpec")
+@dataclasses.dataclass(frozen=True)
+class CountSpec(Spec):
+    """A single counter that counts records or privacy ids.
+
+    Args:
+      counts_privacy_ids: whether a summary count answers, next to other metrics.
+    """
+
+    kind: ClassVar[str] = "count"
+    is_histogram: ClassVar[bool] = True
+    domain: ClassVar[None] = None  # type: ignore[misc]
+    cells: ClassVar[int] = 1  # type: ignore[misc]
+    key_range: ClassVar[int] = 1
+    counts_privacy_ids: bool = False
+
+    @property
+    def total_cells(self) -> int | None:
+        return None if self.counts_privacy_ids else 1
+
+    def describe(self) -> str:
+        return "privacy ids" if self.counts_privacy_ids else "records"
+
+    def exactly(self, places: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+        """Compute the exact count. It is not private: a rehearsal shows it for public data."""
+        return {"count": float(weights.sum())}
+
+
+class RecordCounter(Histogram):
+    """Counts records whose item is not null."""
+
+    name = "count"
+    spec_type = CountSpec
+
+    @classmethod
+    def usable_keys(cls, spec: CountSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        usable = items.is_valid() if isinstance(items, pa.Array) else [each is not None for each in items]
+        return np.zeros(len(items), dtype=np.uint64), np.asarray(usable, dtype=bool)
+
+    @classmethod
+    def tables(cls, spec: CountSpec) -> tuple[Table, ...]:
+        return (Table(1, False, Fraction(1)),)
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        return self.usable_keys(self._spec, items)
+
+
 MAX_ITEMS = 1 << 20
 MAX_BYTES = (1 << 32) - 1
 _KNOWN: weakref.WeakValueDictionary[bytes, ListedItems] = weakref.WeakValueDictionary()

@@ -75,26 +75,35 @@ class MetricsSpec(Spec):
         if any(part.spec.kind in (self.kind, "groups") for part in self.parts):
             words = "must not contain metrics or thresholded counts. Release $top_k for text or bytes separately"
             raise ArgumentError("metrics", words, "E513")
+        if sum(part.spec.counts_privacy_ids for part in self.parts) > (len(self.parts) > 1):
+            raise ArgumentError("metrics", "must have at most one count of privacy ids, next to other metrics", "E513")
         if any(part.share <= 0 for part in self.parts) or sum(part.share for part in self.parts) != 1:
             raise ArgumentError(
                 "metrics", "must have positive shares that sum to 1, such as 1/2, 1/4 and 1/4, or no shares", "E513"
             )
 
+    @functools.cached_property
+    def counted(self) -> tuple[MetricPart, ...]:
+        """Parts with counters. Their shares sum to 1 without the share that pays for privacy ids."""
+        found = [part for part in self.parts if not part.spec.counts_privacy_ids]
+        left = sum(part.share for part in found)
+        return tuple(part._replace(share=part.share / left) for part in found)
+
     @property
     def cells(self) -> int:
-        return sum(part.spec.cells for part in self.parts)
+        return sum(part.spec.cells for part in self.counted)
 
     @property
     def takes_laplace(self) -> bool:  # type: ignore[override]
-        return all(part.spec.takes_laplace for part in self.parts)
+        return all(part.spec.takes_laplace for part in self.counted)
 
     @property
     def fields(self) -> Mapping[str, Spec]:
-        return {argument_of(part.name): part.spec for part in self.parts}
+        return {argument_of(part.name): part.spec for part in self.counted}
 
     @property
     def leading(self) -> tuple[Spec, Fraction]:
-        largest = max(self.parts, key=lambda part: part.share)
+        largest = max(self.counted, key=lambda part: part.share)
         return largest.spec, largest.share
 
     def describe(self) -> str:
@@ -107,7 +116,7 @@ class MetricsSpec(Spec):
         Part keys are stored plus 1, and 0 means that there is none.
         """
         found, first = [], 0
-        for part in self.parts:
+        for part in self.counted:
             if (bits := part.spec.key_range.bit_length()) > 64 - first:
                 return ()
             found.append((np.uint64(first), np.uint64((1 << bits) - 1)))
@@ -117,7 +126,7 @@ class MetricsSpec(Spec):
     @property
     def fields_of_bytes(self) -> np.dtype[Any]:
         """Fields of a key's bytes, if keys do not fit into 64 bits."""
-        each = ([(f"has {place}", "u1"), (f"key {place}", "<u8")] for place in range(len(self.parts)))
+        each = ([(f"has {place}", "u1"), (f"key {place}", "<u8")] for place in range(len(self.counted)))
         return np.dtype([*itertools.chain.from_iterable(each), ("end", "u1")])
 
     @property
@@ -140,7 +149,7 @@ class MetricsSpec(Spec):
 
     def alone(self, place: int, keys: np.ndarray) -> np.ndarray:
         """Create keys for records with an item in a single part."""
-        numbers, nothing = range(len(self.parts)), np.zeros(len(keys), np.uint64)
+        numbers, nothing = range(len(self.counted)), np.zeros(len(keys), np.uint64)
         each = [keys if number == place else nothing for number in numbers]
         return self.joined(each, [np.broadcast_to(number == place, len(keys)) for number in numbers])
 
@@ -150,7 +159,7 @@ class MetricsSpec(Spec):
 
     def split(self, keys: np.ndarray) -> Iterator[tuple[MetricPart, np.ndarray, np.ndarray]]:
         """Yield each part with its keys, and mark records with an item."""
-        for place, part in enumerate(self.parts):
+        for place, part in enumerate(self.counted):
             yield part, *self.of_part(place, keys)
 
     def of_part(self, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -176,7 +185,7 @@ class JoinedSketches(RawSketch):
 
     def __init__(self, spec: MetricsSpec) -> None:
         super().__init__(spec)
-        self._sketches = [part.kind(part.spec) for part in spec.parts]
+        self._sketches = [part.kind(part.spec) for part in spec.counted]
 
     @classmethod
     def key_type(cls, spec: MetricsSpec) -> np.dtype[Any]:
@@ -215,13 +224,13 @@ class JoinedSketches(RawSketch):
     def tables(cls, spec: MetricsSpec) -> tuple[Table, ...]:
         return tuple(
             table._replace(share=part.share * table.share)
-            for part in spec.parts
+            for part in spec.counted
             for table in part.kind.tables(part.spec)
         )
 
     @classmethod
     def parts(cls, spec: MetricsSpec) -> tuple[NormPart, ...]:
-        return tuple(NormPart(part.kind, part.spec, part.share) for part in spec.parts)
+        return tuple(NormPart(part.kind, part.spec, part.share) for part in spec.counted)
 
     @classmethod
     def own(cls, spec: MetricsSpec, place: int, keys: np.ndarray) -> np.ndarray:
@@ -255,5 +264,5 @@ class JoinedSketches(RawSketch):
         if isinstance(items, pa.StructArray):
             columns: list[Any] = items.flatten()
         else:
-            columns = [*map(list, zip(*items, strict=True))] or [[] for _ in spec.parts]
-        yield from zip(spec.parts, columns, strict=True)
+            columns = [*map(list, zip(*items, strict=True))] or [[] for _ in spec.counted]
+        yield from zip(spec.counted, columns, strict=True)

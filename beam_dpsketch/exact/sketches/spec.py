@@ -39,6 +39,7 @@ class Spec:
       is_listed: whether only listed items are counted, without collisions.
       is_histogram: whether there is exactly one counter for each item.
       takes_laplace: whether answers support Laplace noise.
+      counts_privacy_ids: whether a summary count answers, in place of counters.
     """
 
     kind: ClassVar[str]
@@ -47,6 +48,7 @@ class Spec:
     is_listed: ClassVar[bool] = False
     is_histogram: ClassVar[bool] = False
     takes_laplace: ClassVar[bool] = True
+    counts_privacy_ids: Any = False
 
     @property
     def fields(self) -> Mapping[str, Spec]:

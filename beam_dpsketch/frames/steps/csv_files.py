@@ -54,7 +54,7 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
                 path_of(argument), f"{field!r} is in the first line of {path!a} twice. Rename a column", "E810"
             )
     listed = {argument: spec.items for argument, spec in declared.spec.fields.items() if spec.is_listed}
-    for argument, values in {**listed, "keys.public": declared.public_keys or ("",)}.items():
+    for argument, values in [*listed.items(), *(("keys.public", each) for each in declared.reader.listed_keys)]:
         if {*map(type, values)} not in ({int}, {str}):
             words = "CSV files contain text or whole numbers. List only text or only whole numbers, or use Parquet"
             raise ConfigError("keys.public" if argument == "keys.public" else "listed_items", words)

@@ -20,7 +20,7 @@ _PATHS = {"privacy_id": "privacy_unit.privacy_id", "key": "keys.field", "time": 
 
 def path_of(argument: str) -> str:
     """Look up the settings path of an argument's column."""
-    return _PATHS.get(argument, argument)
+    return _PATHS.get(argument.partition("[")[0], argument)
 
 
 def plan_of_table(declared: ReleaseSpec) -> WindowPlan:
@@ -80,9 +80,8 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
 
 def columns_of(declared: ReleaseSpec) -> dict[str, str]:
     """Look up each argument's column, and raise for callables."""
-    given = declared.selectors.given
-    columns = {argument: field for argument, field in given.items() if isinstance(field, str)}
-    for argument in given.keys() - columns.keys():
+    columns: dict[str, Any] = declared.selectors.columns
+    for argument in (argument for argument, field in columns.items() if callable(field)):
         raise ConfigError(path_of(argument), "must be the name of a table column, got a callable")
     return columns if declared.time is None else {**columns, "time": declared.time.field}
 

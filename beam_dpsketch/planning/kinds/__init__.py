@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from beam_dpsketch.exact.declared.count import Count
-from beam_dpsketch.planning.kinds.metrics import Metrics
+from beam_dpsketch.planning.kinds.metrics import Metrics, PrivacyIdCount, RecordCount
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.planning.kinds.statistics import Statistics
 
@@ -11,6 +11,12 @@ KINDS: Mapping[str, type[Count]] = {
     kind.name: kind for kind in (ItemFrequencies, Quantiles, TopKSearch, Statistics, Metrics)
 }
 """Kinds by their names in settings. A method in settings may select another kind of the same name."""
+
+METRIC_KINDS: Mapping[str, type[Count]] = {
+    **{name: kind for name, kind in KINDS.items() if kind is not Metrics},
+    **{kind.name: kind for kind in (RecordCount, PrivacyIdCount)},
+}
+"""Kinds of metrics by their names in settings."""
 
 ALIASES = {
     **dict.fromkeys(("count", "counts", "frequency", "value_counts"), "frequencies"),

@@ -13,15 +13,20 @@ from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.declared.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.exact.declared.public import Keys, TimeRange
-from beam_dpsketch.exact.declared.units import Unit
+from beam_dpsketch.exact.declared.units import PrivacyId, Unit
 from beam_dpsketch.exact.reading.items import WeightedItems
 from beam_dpsketch.exact.reading.selectors import Items, Selector, check_selector
+from beam_dpsketch.exact.sketches.listed_items import CountSpec
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec, argument_of
 from beam_dpsketch.noise.calibration import Calibration
-from beam_dpsketch.planning.kinds.sketched import calibrated
+from beam_dpsketch.noise.tables import NoisyTable, aside
+from beam_dpsketch.planning.expected_error import CONFIDENCE
+from beam_dpsketch.planning.kinds.sketched import AnySketch, calibrated
 from beam_dpsketch.planning.plan import Line, Plan, copies_in_words, in_digits, in_table, paid_in_words, under_norm
 from beam_dpsketch.planning.suiting import decided
+from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.summary_counts import UNITS, SummaryCounts
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
 
@@ -30,7 +35,8 @@ class Metric:
     """A metric in a release over the same records.
 
     Args:
-      count: the kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `Statistics`.
+      count: the kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch`, `Statistics`, `RecordCount` or
+        `PrivacyIdCount`.
       item: the counted value: a field name, a callable, or `None` for the element itself.
       share: share of rho, such as 1/2. The shares of all metrics sum to 1, and `None` for all makes equal shares. A
         float means the simple ratio that it represents: 1/3 is a third.
@@ -48,13 +54,53 @@ class Metric:
 
 
 @dataclasses.dataclass(frozen=True)
+class RecordCount(AnySketch):
+    """The number of records, or their total weight, for each key. It needs no item."""
+
+    spec: CountSpec = dataclasses.field(default=CountSpec(), init=False, repr=False)
+
+    name: ClassVar[str] = "count"
+    is_summed: ClassVar[bool] = True
+
+    def selected(self, item: Selector, every: Selector) -> Items:
+        return every if item is None else item
+
+    def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
+        super().check(keys, privacy_unit, windows)
+        if keys is None and not isinstance(privacy_unit, PrivacyId):
+            words = "must have keys or a privacy id for a count of records. Without both, use another metric"
+            raise ArgumentError("metrics", words, "E513")
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivacyIdCount(RecordCount):
+    """The number of privacy ids for each key, as a metric next to others.
+
+    It is the summary count of units, with the share of this metric. Therefore its sensitivity is that of
+    `privacy.summary_counts`: an id with K keys adds 1 to each of them, where `RecordBounds` keep max_keys of K, and
+    under a norm b the numbers of an id with more than b^2 keys (b under L1) are scaled down.
+    """
+
+    spec: CountSpec = dataclasses.field(default=CountSpec(counts_privacy_ids=True), init=False, repr=False)
+
+    name: ClassVar[str] = "privacy_ids"
+
+    def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
+        if not isinstance(privacy_unit, PrivacyId):
+            raise ArgumentError(
+                "metrics", "must not count privacy ids if records are protected. Use a $PrivacyId", "E513"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
 class Metrics(Count):
     """Several metrics over the same records, in one release.
 
     Records are clipped once, and keys selected once, for all metrics together. Under an L2 norm, a
     unit's squared length is its squared length in each metric times the metric's share of rho, summed over metrics, and
     each metric has its own scaling factor. Under an L1 norm, a single factor scales all metrics. A record whose item is
-    null in one metric counts for the others.
+    null in one metric counts for the others. A `PrivacyIdCount` with share s has s of what the other summary counts
+    leave, and the other metrics divide the rest.
 
     Args:
       metrics: the metrics by name.
@@ -76,13 +122,26 @@ class Metrics(Count):
         object.__setattr__(self, "metrics", metrics)
         object.__setattr__(self, "spec", MetricsSpec(tuple(parts)))
 
-    def selected(self, item: Selector) -> Items:
+    def selected(self, item: Selector, every: Selector) -> Items:
         if item is not None:
             raise ArgumentError("item", "must be left out with metrics. Set the item of each Metric", "E513")
-        return tuple((argument_of(name), each.item) for name, each in self.metrics.items())
+        selected = {name: each.count.selected(each.item, every) for name, each in self._counted.items()}
+        return tuple((argument_of(name), each) for name, each in selected.items())  # type: ignore[misc]
+
+    @property
+    def _counted(self) -> dict[str, Metric]:
+        """Metrics with counters."""
+        return {part.name: self.metrics[part.name] for part in self.spec.counted}
+
+    def summarized(self, privacy: PrivacySpec) -> PrivacySpec:
+        share = next((part.share for part in self.spec.parts if part.spec.counts_privacy_ids), None)
+        if share is None:
+            return privacy
+        others = privacy.summary_counts or SummaryCounts(units=None, weight=None, clipping=None)
+        return privacy.with_summary_counts(others.with_units(share))
 
     def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
-        return {name: (each.count, each.item) for name, each in self.metrics.items()}
+        return {name: (each.count, each.item) for name, each in self._counted.items()}
 
     def split(self, items: WeightedItems) -> Mapping[str, WeightedItems]:
         found = self.spec.split(items.keys)
@@ -112,15 +171,17 @@ class Metrics(Count):
 
     def errors(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> dict[str, tuple[str, float]]:
         """Name and compute each metric's error from noise with these parameters alone."""
-        found = zip(self.metrics, self._with_tables, strict=True)
-        return {name: count.error(terms, parameters[tables]) for name, (count, tables) in found}
+        found = zip(self._counted, self._with_tables, strict=True)
+        errors = {name: count.error(terms, parameters[tables]) for name, (count, tables) in found}
+        units = [table for table in aside(terms) if UNITS in table.names]
+        return {name: errors[name] if name in errors else _error_of(*units) for name in self.metrics}
 
     @property
     def _with_tables(self) -> list[tuple[Count, slice]]:
-        ends = [0, *itertools.accumulate(part.tables for part in self.spec.parts)]
+        ends = [0, *itertools.accumulate(part.tables for part in self.spec.counted)]
         return [
             (metric.count, slice(*own))
-            for metric, own in zip(self.metrics.values(), itertools.pairwise(ends), strict=True)
+            for metric, own in zip(self._counted.values(), itertools.pairwise(ends), strict=True)
         ]
 
     def display_data(self) -> dict[str, Any]:
@@ -143,6 +204,10 @@ class Metrics(Count):
             noisy=f"each counter{under_norm(terms)}; {paid_in_words(terms)}",
             expected=(_expected(calibrated, self.errors(terms.under(1), calibrated.per_table)),),
         )
+
+
+def _error_of(units: NoisyTable) -> tuple[str, float]:
+    return "margin of error", units.noise.margin(units.parameter, CONFIDENCE, units.grid_bits)
 
 
 def _width(count: Count, tables: slice, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:

@@ -79,7 +79,7 @@ class Thresholding:
         """Build the threshold rule for this many items per unit. Delta defaults to half the delta of the promise."""
         if self.delta is not None:
             return ThresholdRule(delta=self.delta, max_items=max_items)
-        if privacy.pure is None or privacy.is_part:
+        if privacy.pure is None or privacy.part_of is not None:
             raise ArgumentError(
                 "method",
                 "must have a delta for item selection, because rho or a budget share pays for thresholded counts. Use "

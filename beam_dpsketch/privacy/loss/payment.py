@@ -51,7 +51,7 @@ class Uses:
     @functools.lru_cache(maxsize=256)
     def of_settings(_digest: bytes) -> Uses:
         """Look up the uses of equal settings, identified by this digest."""
-        return Uses("Equal settings are", "privacy: {share: 1/2, of: {epsilon: 1, delta: 1.0e-6}}")
+        return Uses("Equal settings are", "privacy: {epsilon: 1, delta: 1.0e-6, share: 1/2}")
 
     def note(self, source: Any, release: Any) -> None:
         """Record a release for a table or a pipeline. Warn once if it is the second for the same source."""

@@ -202,7 +202,7 @@ class _ById(beam.DoFn):
     def _plain(self, batch: Any) -> Any:
         """Select the columns that are read, in a form whose rows Arrow can select."""
         names = batch.schema.names
-        read = [place for place, name in enumerate(names) if name in self._reader.selectors.given.values()]
+        read = [place for place, name in enumerate(names) if name in self._reader.selectors.columns.values()]
         columns = [plain_column(batch.column(place)) for place in read]
         return type(batch).from_arrays(columns, names=[names[place] for place in read])
 

@@ -105,7 +105,7 @@ def test_weight_columns_of_floats_count_where_they_are_whole() -> None:
 
 
 def test_elements_lists_what_was_given() -> None:
-    assert Selectors(item="a", key=len).given == {"item": "a", "key": len}
+    assert Selectors(item="a", key=len).columns == {"item": "a", "key": len}
 
 
 def first(record: Any) -> Any:

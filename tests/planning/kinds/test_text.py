@@ -70,7 +70,7 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], str, str]
     ),
     "a part of a budget": (
         lambda: {"privacy": split()},
-        {"privacy": {"share": "1/2", "of": {"epsilon": 2, "delta": 1e-6}}},
+        {"privacy": {"epsilon": 2, "delta": 1e-6, "share": "1/2"}},
         NO_DELTA.format("", r"method=Thresholding\(delta=1e-8\)"),
         NO_DELTA.format(":", r"method: \{threshold: \{delta: 1.0e-8\}\}"),
     ),

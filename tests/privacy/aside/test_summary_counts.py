@@ -197,7 +197,7 @@ def test_a_spec_carries_the_shares() -> None:
 
 def test_a_spec_without_summary_counts_is_of_the_same_budget() -> None:
     spec = PrivacyBudget(rho=1).spend(rho=0.5)
-    without = spec.without_summary_counts()
+    without = spec.with_summary_counts()
     assert without == PrivacySpec(rho=0.5, summary_counts=None)
     without.paying_for("first")
     with pytest.raises(BudgetExceededError, match="has already paid for another release"):

@@ -32,10 +32,18 @@ from beam_dpsketch.columns import plain_column
 from beam_dpsketch.encodings import encode_all
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, InputWarning, levels_to_caller, said_by
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
-from beam_dpsketch.exact.reading.columns import Readable, all_valid
+from beam_dpsketch.exact.domains.calendar import Calendar
+from beam_dpsketch.exact.reading.columns import TIMES, Readable, all_valid
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import MISSING_KEY, Columns, RecordReader
-from beam_dpsketch.exact.reading.selectors import Selector, Selectors, describe_argument, is_batch_type
+from beam_dpsketch.exact.reading.selectors import (
+    Selector,
+    Selectors,
+    as_columns,
+    column_of,
+    describe_argument,
+    is_batch_type,
+)
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 _MADE_UP: Mapping[type, list[Any]] = {
@@ -178,7 +186,7 @@ class _Check:
 
     def _values(self, argument: str, values: Any, place: str, element: Any) -> None:
         """Check the values of an argument in one element, and show batch values in their original form."""
-        selector, is_batch = self._selectors.all[argument], self._reader.is_batch_type(type(element))
+        selector, is_batch = self._selectors.fields[argument], self._reader.is_batch_type(type(element))
         words = describe_argument(argument, selector)
         try:
             mask = self._reader.tally(self._sketch_input).counting(argument, values).tolist()
@@ -186,16 +194,21 @@ class _Check:
             raise ArgumentError("", f"{place}: {words}: {said_by(error)}", "E612") from None
         for number, counts in enumerate(mask):
             where = f"row {number} of {place}" if is_batch else place
-            value = _cell(element, str(selector), number) if is_batch else values[number]
+            value = _cell(element, selector, number) if is_batch else values[number]
             if counts:
                 self._warn_if_clamped(argument, value, f"{where}: {words}")
             elif argument in self._fields and self._fields[argument].is_listed and _is_countable(values, number):
                 problem = "which is not in ListedItems. Such records are dropped"
                 self._warn_once("unlisted", f"{where}: {words} is {_shown(value)}, {problem}")
             else:
-                if value is None and not is_batch:
+                columns = as_columns(selector)
+                if not is_batch and (value is None or len(columns) > 1):
                     value_of_pair = self._reader.split_pair(element)[1] if self._reader.per_key else element
-                    _check_selected(words, selector, value_of_pair, place)
+                    for each in map(column_of, columns):
+                        _check_selected(words, each, value_of_pair, place)
+                if any(isinstance(each, Calendar) for each in columns) and not _is_countable(values, number):
+                    problem = "has no value, or a time outside the declared days. Such records are dropped"
+                    raise ArgumentError("", f"{where}: {words} {problem}", "E612")
                 raise ArgumentError("", f"{where}: {words} {self._problem(argument, value)}", "E612")
 
     def _problem(self, argument: str, value: Any) -> str:
@@ -230,8 +243,10 @@ def _is_countable(values: Any, number: int) -> bool:
     return bool(all_valid(encode_all(values[number : number + 1])).all())
 
 
-def _cell(batch: Any, name: str, row: int) -> Any:
-    is_arrow = isinstance(batch, (pa.Table, pa.RecordBatch))
+def _cell(batch: Any, selector: Any, row: int) -> Any:
+    if isinstance(selector, tuple):
+        return tuple(_cell(batch, each, row) for each in selector)
+    is_arrow, name = isinstance(batch, (pa.Table, pa.RecordBatch)), column_of(selector)
     return plain_column(batch[name].slice(row, 1))[0].as_py() if is_arrow else batch[name].iloc[row]
 
 
@@ -273,12 +288,12 @@ def open_questions(
         key, kind = _pair(kind)
         found["key"] = key, not _is_open(key)
     selectors.is_batch_type(_CONTAINERS.get(type(kind), object))  # raises for lists, unless callables read them
-    for argument in ("key", "privacy_id", *selectors.items, "weight"):
-        selector = selectors.all[argument]
+    for argument in (*selectors.keys, "privacy_id", *selectors.items, "weight"):
+        selector = column_of(selectors.all[argument])
         if selector is not None or argument in selectors.items:
             found[argument] = _selected_of(argument, selector, kind, columns)
     questions = (
-        _question(argument, selectors.all[argument], selected, is_known, readables[argument])
+        _question(argument, column_of(selectors.fields[argument]), selected, is_known, readables[argument])
         for argument, (selected, is_known) in found.items()
     )
     return [question for question in questions if question]
@@ -301,9 +316,11 @@ def what_counts(argument: str, readable: Readable) -> str:
     """Describe the usable values of an argument."""
     if argument == "weight":
         return "a weight must be a whole number"
+    if readable is TIMES:
+        return f"a calendar reads {readable.description}"
     if (domain := readable.domain) is not None:
         return f"{type(domain).__name__} accepts {domain.takes}"
-    named = f"a {argument}" if argument in ("key", "privacy_id") else "an item"
+    named = f"a {argument.partition('[')[0]}" if argument.startswith(("key", "privacy_id")) else "an item"
     return f"{named} must be text, bytes, an integer, a date, a UUID or a tuple of these"
 
 

@@ -1,0 +1,150 @@
+"""Counts of records and of privacy ids as metrics: what they count, and what changes when one person comes or goes."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    ArgumentError,
+    IntegerDomain,
+    Metric,
+    Metrics,
+    NormBound,
+    PrivacyId,
+    PrivacyIdCount,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    RecordCount,
+    Released,
+    ReleaseSpec,
+    Statistics,
+    SummaryCounts,
+    release_frame,
+)
+from beam_dpsketch.answers.questions.ask import Ask
+from beam_dpsketch.noise.tables import aside, counters
+from beam_dpsketch.privacy.summary_counts import UNITS
+from tests.helpers.side_releases import no_noise
+
+KEYS = ["a", "b", "c"]
+SHARES = {"visits": Metric(RecordCount(), share=1 / 4), "people": Metric(PrivacyIdCount(), share=1 / 2)}
+METRICS = Metrics({**SHARES, "mean": Metric(Statistics(IntegerDomain(0, 9)), "n", 1 / 4)})
+BOUNDS = [RecordBounds(2, max_keys=2), NormBound(2), NormBound(2, norm="l1")]
+
+
+def declared(bounds: Any, metrics: Any = METRICS, rho: Any = 1, **spent: Any) -> ReleaseSpec:
+    spec = PrivacySpec(rho=rho, **spent)
+    return ReleaseSpec(metrics, spec, PrivacyId("person", bounds), keys=PublicKeys(KEYS, "key"))
+
+
+def table_of(*people: tuple[int, ...]) -> pa.Table:
+    """A table in which each person has these numbers of records for each key."""
+    rows = [
+        (who, key, 3) for who, many in enumerate(people) for key, n in zip(KEYS, many, strict=True) for _ in range(n)
+    ]
+    names = ("person", "key", "n")
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    types = (pa.int64(), pa.string(), pa.int64())
+    return pa.table({name: pa.array(each, kind) for name, each, kind in zip(names, columns, types, strict=True)})
+
+
+@pytest.mark.parametrize("summary_counts", [SummaryCounts(), None])
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_shares_of_rho_sum_to_it_and_each_is_what_was_asked(bounds: Any, summary_counts: Any) -> None:
+    terms = declared(bounds, summary_counts=summary_counts).terms
+    tables, spec = counters(METRICS.spec, terms, terms.share_left), METRICS.spec
+    of_units = next(each for each in aside(terms) if UNITS in each.names)
+    assert sum(each.cost for each in tables) + of_units.cost == terms.privacy.rho * (of_units.share + terms.share_left)
+    assert of_units.share == (of_units.share + terms.share_left) / 2
+    assert tables[0].share == tables[1].share == of_units.share / 2
+    assert (spec.cells, [part.name for part in spec.counted]) == (
+        1 + METRICS.metrics["mean"].count.spec.cells,
+        ["visits", "mean"],
+    )
+
+
+@pytest.mark.usefixtures(no_noise.__name__)
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_the_largest_change_by_one_person_is_what_noise_pays_for(bounds: Any) -> None:
+    """By brute force: all people with up to 3 records for each of 3 keys, without noise."""
+    release = declared(bounds)
+    of_units = next(each for each in aside(release.terms) if UNITS in each.names)
+    nothing = release_frame(table_of((0, 0, 0)), release)
+    largest = dict.fromkeys(("people", "visits"), 0.0)
+    for many in itertools.product(range(4), repeat=3):
+        if any(many):
+            found = release_frame(table_of(many), release)
+            for name in largest:
+                change = [found[key][name].count().estimate - nothing[key][name].count().estimate for key in KEYS]
+                assert max(change) <= max(many) + 0.1
+                largest[name] = max(largest[name], float(np.square(change).sum()))
+    assert largest["people"] == pytest.approx(float(of_units.change.squared), abs=0.1)
+    part = METRICS.spec.counted[0]
+    assert largest["visits"] * float(part.share) <= float(bounds.squared_length)  # a norm limits the sum of all parts
+
+
+@pytest.mark.usefixtures(no_noise.__name__)
+@pytest.mark.parametrize("bounds", [RecordBounds(9, max_keys=3), NormBound(9)])
+def test_all_doors_count_the_same(bounds: Any) -> None:
+    people = [(1, 0, 2), (3, 1, 0), (0, 0, 0), (2, 2, 2)]
+    found = release_frame(table_of(*people), declared(bounds))
+    for place, key in enumerate(KEYS):
+        released = Released.from_bytes(found[key].to_bytes())
+        numbers = [each[place] for each in people]
+        assert released["visits"].count().estimate == pytest.approx(sum(numbers), abs=0.1)
+        assert released["people"].count() == pytest.approx(released.privacy_units(), abs=0.1)
+        assert Ask("count", metric="people").answer(released).rows[0]["estimate"] == pytest.approx(
+            sum(each > 0 for each in numbers), abs=0.1
+        )
+        assert "privacy ids" in repr(released["people"])
+    both = found["a"].combine(release_frame(table_of(*people), declared(bounds))["a"])
+    assert both["people"].count().estimate == pytest.approx(6, abs=0.1)
+
+
+REFUSED: dict[str, tuple[Any, Any, str]] = {
+    "no privacy id": (
+        Record(),
+        lambda: Metrics({"n": Metric(Statistics(IntegerDomain(0, 9)), "n"), "p": Metric(PrivacyIdCount())}),
+        "must not count privacy ids if records are protected",
+    ),
+    "alone": (
+        PrivacyId("p", NormBound(2)),
+        lambda: Metrics({"p": Metric(PrivacyIdCount())}),
+        "must have at most one count of privacy ids",
+    ),
+    "no keys": (Record(), lambda: Metrics({"n": Metric(RecordCount())}), "must have keys or a privacy id"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_counted_is_refused(name: str) -> None:
+    privacy_unit, metrics, words = REFUSED[name]
+    with pytest.raises(ArgumentError, match=words) as caught:
+        ReleaseSpec(metrics(), PrivacySpec(rho=1), privacy_unit)
+    assert caught.value.code == "E513"
+
+
+def test_a_share_of_a_budget_is_stated_and_a_combination_of_runs_drops_it() -> None:
+    settings: Any = {
+        "kind": "frequencies",
+        "item": "key",
+        "listed_items": KEYS,
+        "privacy_unit": {"privacy_id": "person", "norm": {"max_norm": 2}},
+        "privacy": {"epsilon": 1, "delta": 1e-6, "share": "1/3"},
+    }
+    found = release_frame(table_of((1, 2, 3)), settings)
+    assert found.privacy.part_of.share == Fraction(1, 3)
+    for each in (found, Released.from_bytes(found.to_bytes())):
+        assert "1/3 of epsilon = 1, delta = 1e-06; rho" in each.privacy.details()
+        assert each.privacy.as_dict()["part_of"] == "1/3 of epsilon = 1, delta = 1e-06"
+    other = release_frame(table_of((1, 0, 0)), settings)
+    assert found.combine(other).privacy.as_dict()["part_of"] is None
+    assert 3 * found.privacy.rho == PrivacySpec(epsilon=1, delta=1e-6).rho

@@ -1,0 +1,57 @@
+"""Rows have a column for each column of a key, through files and questions, and QueryTimeline asks each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+
+from beam_dpsketch import read_releases, rows
+from tests.helpers.plain_rows import HORIZON, VISITS, seen, visits
+
+HOURS = {"time": "when", "bucket": "hour", "zone": "Asia/Kathmandu", "start": "2024-01-01", "end": "2024-01-02"}
+KEYS = {"field": ["city", HOURS, "zip"], "assume_public": True}
+PRIVACY = {"rho": 100}
+UNIT = {"privacy_id": "person", "records": {"max_records": 2, "max_keys": 4}}
+"""Each person has two records: nothing is dropped."""
+ONE = {"privacy_id": "person", "records": {"max_records": 2, "max_keys": 1}, "max_windows": 2}
+
+
+def clock(seconds: int) -> str:
+    minutes = (seconds - 1_704_067_200) // 60 + 5 * 60 + 45
+    return f"2024-01-01T{minutes // 60:02}:00+05:45"
+
+
+def test_rows_have_a_column_for_each_column_of_a_key(tmp_path: Path) -> None:
+    """Errors of counts have deviations below 0.5, so one of 5 has a probability below 1e-20."""
+    exact: dict[Any, int] = {}
+    for each in VISITS:
+        key = each.city, clock(each.seconds), each.zip
+        exact[key] = exact.get(key, 0) + 1
+
+    def build(pipeline: beam.Pipeline) -> Mapping[str, beam.PCollection]:
+        read = visits(pipeline)
+        made = read | rows.PrivateFrequencies("city", PRIVACY, UNIT, listed_items=["Oslo", "Bern", "Rome"], keys=KEYS)
+        public = {"field": HOURS | {"bucket": "day"}}
+        row = read | rows.PrivateContinualFrequencies("city", HORIZON, PRIVACY, ONE, listed_items=["Oslo"], keys=public)
+        return {
+            "asked": made | rows.QueryReleases({"total_weight": True}),
+            "written": made | rows.WriteReleases(f"{tmp_path}/made"),
+            "days": row | rows.QueryTimeline({"items": ["Oslo"]}, HORIZON),
+        }
+
+    found = seen(build)
+    assert [*found["asked"].columns][:4] == ["key_1", "key_2", "key_3", "estimate"]
+    assert [*found["asked"].columns.values()][:3] == [str, str, int]
+    estimates = {(row["key_1"], row["key_2"], row["key_3"]): row["estimate"] for row in found["asked"].rows}
+    assert estimates.keys() == exact.keys() == {key for key, _ in read_releases(f"{tmp_path}/made*")}
+
+    assert all(abs(estimates[key] - exact[key]) < 5 for key in exact)
+    assert {row["key"] for row in found["days"].rows} == {"2024-01-01"}
+
+    back = seen(
+        lambda pipeline: {"back": pipeline | rows.ReadReleases(f"{tmp_path}/made*", key=["text", "text", "integer"])}
+    )["back"]
+    assert {(row["key_1"], row["key_2"], row["key_3"]) for row in back.rows} == exact.keys()
