@@ -62,10 +62,11 @@ from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.shares import PrivacyBudget
 from beam_dpsketch.privacy.summary_counts import SummaryCounts
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.statement import provenance as _provenance
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.summary_notes import Interval
 
-__version__ = "0.1.0"
+__version__ = _provenance.VERSION
 
 # fmt: off
 __all__ = [

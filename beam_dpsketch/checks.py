@@ -19,6 +19,7 @@ from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError, en
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 _MAX_DENOMINATOR = 1 << 20
+MAX_TEXT = 500
 _SEPARATORS = ",;|\t\n"
 RENAMED = {
     "factor": "factorization",
@@ -103,6 +104,14 @@ def instance(*kinds: type, **arguments: Any) -> None:
             raise ArgumentTypeError(
                 name, f"must be {article} {words}, got {type(value).__name__}{example or as_key(value)}", "E001"
             )
+
+
+def short_text(**arguments: Any) -> None:
+    """Require a printable line of text with at most 500 characters."""
+    for name, text in arguments.items():
+        instance(str, **{name: text})
+        if len(text) > MAX_TEXT or not text.isprintable():
+            raise ArgumentError(name, f"must be a single line of at most {MAX_TEXT} characters", "E146")
 
 
 def as_key(value: Any) -> str:

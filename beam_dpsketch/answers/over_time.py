@@ -38,6 +38,7 @@ from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.notes import AnswerNote, RowNote
+from beam_dpsketch.statement.provenance import joined
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,
     RELEASE_ID_BYTES,
@@ -130,8 +131,12 @@ class TimelineRow:
     def __reduce__(self) -> tuple[Any, ...]:
         return TimelineRow.from_bytes, (self.to_bytes(),)
 
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        return self.spec, self._counters.tobytes(), self.privacy, self._scale_bits
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TimelineRow) and self.to_bytes() == other.to_bytes()
+        return isinstance(other, TimelineRow) and self._compared == other._compared
 
     def __hash__(self) -> int:
         return hash(self.privacy.release_ids)
@@ -167,6 +172,7 @@ def make_answer(
         **stated,
         release_ids=(_name_answer(rows, name),),
         over_time=AnswerNote(first.mechanism, last.window + 1),
+        provenance=joined(*(row.privacy.provenance for row in rows)),
     )
     return RELEASED_KINDS[first.kind](first.spec, _to_whole(counters, scale_bits), privacy, scale_bits)
 

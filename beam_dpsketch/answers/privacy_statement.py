@@ -28,6 +28,7 @@ from beam_dpsketch.statement import release_format, statement_text
 from beam_dpsketch.statement.clipping import Clipping, ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote, add_up_lost
 from beam_dpsketch.statement.noisy import unchecked
+from beam_dpsketch.statement.provenance import joined
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, runs, timeline
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.stated import Stated
@@ -158,6 +159,8 @@ class PrivacyStatement(Stated):
       pure_rho: the part of `rho` for these components, the sum of epsilon^2 / 2.
       noise: the noise in the counters.
       keys: the selection rule for keys or items. `None` if the data do not choose them, or combined rules differ.
+      provenance: names of columns, data set, version, settings and date. Combinations list each that differs. Equal
+        releases may differ in it.
       over_time: the timeline row, or the rows behind an answer. `None` elsewhere, and if combined rows differ.
     """
 
@@ -225,6 +228,7 @@ class PrivacyStatement(Stated):
             keys=self.keys if self.keys == other.keys else None,
             over_time=self.over_time if self.over_time == other.over_time else None,
             part_of=self.part_of if (self.part_of, loss) == (other.part_of, self.loss) else None,
+            provenance=joined(self.provenance, other.provenance),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -254,6 +258,7 @@ class PrivacyStatement(Stated):
             "noise": self.noise.value,
             "keys": None if self.keys is None else self.keys.as_dict(),
             "over_time": None if self.over_time is None else str(self.over_time),
+            "provenance": [each.as_dict() for each in self.provenance],
             "release_ids": [release_id.hex() for release_id in self.release_ids],
         }
 

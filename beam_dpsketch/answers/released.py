@@ -212,8 +212,12 @@ class Released(SummaryAnswers):
     def __reduce__(self) -> tuple[Any, ...]:
         return Released.from_bytes, (self.to_bytes(),)
 
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        return self._spec, self._counters.tobytes(), self._privacy, self._scale_bits
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Released) and self.to_bytes() == other.to_bytes()
+        return isinstance(other, Released) and self._compared == other._compared
 
     def __hash__(self) -> int:
         return hash(self._privacy.release_ids)

@@ -326,6 +326,11 @@ _ONE: Mapping[str, Entry] = {
     "unreadable": Entry("`refuse` a table with many unreadable values, or `drop` them", one_of(UNREADABLE),
                         usual="refuse", option=Option("refuse|drop")),
     "csv": Entry('how CSV files spell numbers and times, such as `{thousands: ",", decimal: "."}`', CSV_BLOCK),
+    "data_set": Entry(
+        "a description of the data for the privacy statement, at most 500 characters", TEXT_FORM,
+        option=Option("TEXT")),
+    "date": Entry("whether the privacy statement contains the day of the run; not with `idempotent_noise`", FLAG_FORM,
+                  option=Option()),
     "time": Entry(
         "the time column of a table, such as `{field: day, every: 1d}`; not in pipelines, whose elements have "
         "timestamps",

@@ -13,7 +13,7 @@ import datetime
 import itertools
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from beam_dpsketch import checks as _validate
@@ -38,6 +38,8 @@ from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.noise.run import Place, Run, bill_of
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.statement.noisy import NoisyReleases
+from beam_dpsketch.statement.provenance import Provenance
 
 
 class Window(NamedTuple):
@@ -177,8 +179,10 @@ class TableRelease:
         self._declared, self._terms = declared, resolved.terms
         self._bill = bill_of(resolved, self._windows.edges, is_idempotent=secret is not None)
         self._resolved = resolved.paid(resolved.terms.without_budget())
+        self._provenance = Provenance.of(declared, resolved.terms, self._windows.edges)
         self._notes: Sequence[Note] = ()
         if secret is not None:
+            declared.check_replayable()
             secret = secret.derive(declared.identify(self._resolved.terms, self._windows.edges))
         parts = itertools.chain([opened.empty], opened.parts)
         self._run = Run(secret) if self._bill is None else Run(secret, Run(secret).name())
@@ -197,6 +201,9 @@ class TableRelease:
         elif self._terms.privacy.payer is None:
             self._terms.paying_for(self._sums)
 
+    def _read(self, noisy: NoisyReleases) -> Iterator[Any]:
+        return answers_of(noisy.stamped(self._provenance, is_dated=self._declared.date))
+
     def release(self, contributed: Contributed) -> Any:
         """Release the summed contributions, per window and key."""
         declared, run = self._declared, self._run
@@ -209,7 +216,7 @@ class TableRelease:
             for window, added in self._sums.vote_twice(contributed, noise.choice, run):
                 for pair, row in vote_rounds.as_rows(added):
                     counts[window][pair] = add_wrapping(counts[window][pair], row)
-            released = release_counts(counts, declared, noise.with_norm(contributed.max_norm), run, answers_of)
+            released = release_counts(counts, declared, noise.with_norm(contributed.max_norm), run, self._read)
         else:
             noise = self._resolved.noise(Calibration)
             exact = self._sums.by_window(contributed)
@@ -217,9 +224,9 @@ class TableRelease:
             for window, added in self._sums.vote_twice(contributed, noise.choice, run):
                 exact[window] = KeyedSums.merged([exact[window], added])
             if declared.horizon is None:
-                released = release_sums(exact, contributed, declared, noise, run, answers_of)
+                released = release_sums(exact, contributed, declared, noise, run, self._read)
             else:
-                released = release_rows(exact, declared.horizon, noise, run, answers_of)
+                released = release_rows(exact, declared.horizon, noise, run, self._read)
         found = in_order(released, declared, self._windows)
         if declared.is_keyed and not released and self._resolved.terms.selection is not None:
             found.unreleased = Unreleased(PrivacyStatement.from_stated(run.spent_alone(noise)))

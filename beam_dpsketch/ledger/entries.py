@@ -28,7 +28,6 @@ ACCOUNT_UNITS: Mapping[str, tuple[PrivacyUnit, ...]] = {
 _NAME = re.compile(r"[^\W_][\w .:/@+-]{0,99}")
 _FORMS = {"none": r"", "month": r"[0-9]{4}-(0[1-9]|1[0-2])", "year": r"[0-9]{4}"}
 _EXAMPLES = {"month": "2026-11", "year": "2026"}
-_MAX_TEXT = 500
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +62,7 @@ class Account:
         _validate.instance(NeighboringRelation, relation=self.relation)
         _validate.one_of(tuple(ACCOUNT_UNITS), privacy_unit=self.privacy_unit)
         _validate.one_of(tuple(PERIODS), period=self.period)
-        check_text(data_set=self.data_set)
+        _validate.short_text(data_set=self.data_set)
 
     def check_terms(self, privacy_unit: PrivacyUnit, relation: NeighboringRelation) -> None:
         """Refuse a release whose unit or relation differs from the account's."""
@@ -110,14 +109,6 @@ def read_account(written: Mapping[str, Any]) -> Account:
     fields = dict(written)
     relation = NeighboringRelation[fields.pop("relation")]
     return Account(**{**fields, "limit": read_limit(fields["limit"]), "relation": relation})
-
-
-def check_text(**texts: str) -> None:
-    """Require text with at most 500 characters."""
-    for name, text in texts.items():
-        _validate.instance(str, **{name: text})
-        if len(text) > _MAX_TEXT or not text.isprintable():
-            raise ArgumentError(name, f"must be a single line of at most {_MAX_TEXT} characters", "E146")
 
 
 START = "0" * 64

@@ -10,7 +10,7 @@ from typing import Any
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.ledger import entries, sums
-from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, Account, LedgerEntry, check_text
+from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, Account, LedgerEntry
 from beam_dpsketch.ledger.paying import AccountPayer, account_in, account_of, write_off
 from beam_dpsketch.ledger.places import address_of, open_store
 from beam_dpsketch.ledger.store import Book
@@ -94,7 +94,7 @@ class Ledger:
 
     def account(self, name: str) -> Account:
         """Look up an account."""
-        check_text(account=name)
+        _validate.short_text(account=name)
         with self._book() as book:
             return account_of(book, name)
 
@@ -121,7 +121,7 @@ class Ledger:
           reason: in free words.
           who: the author, in free words. `None` is the user of this process.
         """
-        check_text(payment=payment, reason=reason)
+        _validate.short_text(payment=payment, reason=reason)
         if not reason.strip():
             raise ArgumentError("reason", "must not be empty, because a write-off refunds budget", "E138")
         who = _who(who)
@@ -176,11 +176,11 @@ class Ledger:
 
 def _who(who: str | None) -> str:
     found = entries.user() if who is None else who
-    check_text(who=found)
+    _validate.short_text(who=found)
     return found
 
 
 def payer_of(address: str, account: str, *, who: str | None = None, period: str | None = None) -> AccountPayer:
     """Build the payer for an account without opening the ledger."""
-    check_text(account=account, **({} if period is None else {"period": period}))
+    _validate.short_text(account=account, **({} if period is None else {"period": period}))
     return AccountPayer(address_of(address), account, _who(who), period)

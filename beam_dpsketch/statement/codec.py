@@ -77,7 +77,9 @@ def fields_of(kind: type) -> dict[str, Any]:
         return {"encoded_items": bytes}
     hints = typing.get_type_hints(kind)
     if dataclasses.is_dataclass(kind):
-        return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.compare}
+        return {
+            field.name: hints[field.name] for field in dataclasses.fields(kind) if field.metadata.get("is_stored", True)
+        }
     return {name: hints[name] for name in kind._fields}  # type: ignore[attr-defined]  # a named tuple
 
 

@@ -17,6 +17,7 @@ from beam_dpsketch.encodings import join_parts, split_parts
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.lost_notes import LostNote
+from beam_dpsketch.statement.provenance import Provenance
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.stated import Stated
 from beam_dpsketch.statement.summary_notes import SummaryNote
@@ -76,6 +77,14 @@ class NoisyReleases:
         release_ids = [self._release_ids[place] for place in places]
         side, counters = self._side[places], self._counters[places]
         return NoisyReleases(*self._common, release_ids=release_ids, side=side, counters=counters)
+
+    def stamped(self, provenance: Provenance, *, is_dated: bool) -> NoisyReleases:
+        """Attach provenance to the drawn releases, with this day if requested."""
+        spec, statement, scale_bits = self._common
+        found = (provenance.dated() if is_dated else provenance,)
+        statement = unchecked(type(statement), {**_fields(statement), "provenance": found})
+        ids, side, counters = self._release_ids, self._side, self._counters
+        return NoisyReleases(spec, statement, scale_bits, release_ids=ids, side=side, counters=counters)
 
     def to_bytes(self) -> bytes:
         """Encode for another worker: the first release in the published format, then the differences."""

@@ -20,11 +20,15 @@ from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, ReleaseTerms
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, KeyNote, RowNote, ThresholdNote
+from beam_dpsketch.statement.provenance import Provenance
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.summary_notes import MAX_STATED_VARIANCE, NAMES, SummaryNote
 
 _MIN_RHO, _MAX_RHO = Fraction(1, 1 << 200), 1 << 64
 _MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # limits of the format
+_MAX_PROVENANCES = 1000
+NOT_STORED = {"is_stored": False}
+"""Metadata of a field that follows from other stored values."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,7 @@ class Stated:
     reported_delta: float = USUAL_DELTA
     release_ids: tuple[bytes, ...]
     side: tuple[SummaryNote, ...] = ()
-    own_total: SummaryNote | None = dataclasses.field(default=None, compare=False)  # computed from the counters
+    own_total: SummaryNote | None = dataclasses.field(default=None, compare=False, metadata=NOT_STORED)
     lost: LostNote | None = None
     weakest: ClippingState = ClippingState.CANNOT_HAPPEN
     of_metric: bool = False
@@ -58,6 +62,7 @@ class Stated:
     keys: KeyNote | ThresholdNote | None = None
     over_time: RowNote | AnswerNote | None = None
     part_of: BudgetShare | None = None
+    provenance: tuple[Provenance, ...] = dataclasses.field(default=(), compare=False)
 
     @classmethod
     def of(
@@ -127,6 +132,8 @@ class Stated:
             raise ValueError(f"release_ids must have {RELEASE_ID_BYTES} bytes each")
         if len(set(self.release_ids)) < len(self.release_ids):
             raise ValueError("release_ids must differ")
+        if len(self.provenance) > _MAX_PROVENANCES or len(set(self.provenance)) < len(self.provenance):
+            raise ValueError(f"provenance must differ, and at most {_MAX_PROVENANCES} can be combined")
         _validate.whole_fields(self, "window_count", "overlapping", low=1, high=MAX_WINDOWS)
         _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
         _validate.open_unit_interval(reported_delta=self.reported_delta)

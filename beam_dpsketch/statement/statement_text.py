@@ -15,6 +15,7 @@ from beam_dpsketch.privacy.summary_counts import RECORDS, UNITS, WEIGHT, Uncount
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.notes import KeyNote, ThresholdNote
+from beam_dpsketch.statement.provenance import in_words
 from beam_dpsketch.statement.release_id import runs
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.stated import Stated
@@ -66,6 +67,7 @@ def details(statement: Stated, clipping: Clipping) -> dict[str, str]:
         "Assumptions": "" if statement.is_row else clipping.assumption,
         "Counts": "; ".join(_counts(statement)),
         "Not counted": f"records without a {needed}{clamped}",
+        **in_words(statement.provenance),
     }
     return {heading: words for heading, words in found.items() if words}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,28 +19,30 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.statement.noisy import NoisyReleases
+from beam_dpsketch.statement.provenance import Provenance
 from beam_dpsketch.statement.showing import key_columns
 
 
 class MakeFinal(beam.PTransform):
-    """Make drawn noise final by one `Reshuffle`, and then output each release, or (key, release).
+    """Attach provenance, make drawn noise final by one `Reshuffle`, and output each release, or (key, release).
 
     `kind` is the class of each release, or `TimelineRow`.
     """
 
-    def __init__(self, *, per_key: bool = False, kind: type = Released) -> None:
+    def __init__(
+        self, provenance: Provenance, *, is_dated: bool = False, per_key: bool = False, kind: type = Released
+    ) -> None:
         super().__init__()
+        self._stamp = functools.partial(NoisyReleases.stamped, provenance=provenance, is_dated=is_dated)
         self._output_type = tuple[Any, kind] if per_key else kind  # type: ignore[valid-type]
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         # Bytes, because runners keep objects decoded by a Reshuffle in memory.
-        packed = pcoll | "Pack" >> beam.MapTuple(_pack).with_output_types(tuple[Any, bytes])
+        stamp = self._stamp
+        pack = beam.MapTuple(lambda keys, releases: (keys, stamp(releases).to_bytes()))
+        packed = pcoll | "Pack" >> pack.with_output_types(tuple[Any, bytes])
         final = packed | "Reshuffle" >> beam.Reshuffle().with_output_types(tuple[Any, bytes])
         return final | "Each" >> beam.FlatMapTuple(_unpack).with_output_types(self._output_type)
-
-
-def _pack(keys: list[Any] | None, releases: NoisyReleases) -> tuple[Any, bytes]:
-    return keys, releases.to_bytes()
 
 
 def _unpack(keys: list[Any] | None, packed: bytes) -> Iterator[Any]:

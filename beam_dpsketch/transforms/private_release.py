@@ -15,7 +15,7 @@ import apache_beam as beam
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.over_time import TimelineRow
-from beam_dpsketch.answers.released import RELEASED_KINDS
+from beam_dpsketch.answers.released import RELEASED_KINDS, Released
 from beam_dpsketch.errors import AllAtOnce, PrivacyWarning, RefusalError, levels_to_caller
 from beam_dpsketch.exact.bounding.parts import Scale
 from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_TARGET_ERROR, Count, check_types
@@ -29,6 +29,7 @@ from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement.noisy import NoisyReleases
+from beam_dpsketch.statement.provenance import Provenance
 from beam_dpsketch.transforms.outputs import MakeFinal, TopK
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.checks.elements import ReadsElements
@@ -163,6 +164,7 @@ class PrivateTransform(ReadsElements):
     def _noise(self, elements: beam.PCollection, terms: ReleaseTerms) -> IdempotentNoise | None:
         if (noise := self._idempotent_noise) is None:
             return None
+        self._declared.check_replayable()
         return dataclasses.replace(noise, transform=self._declared.identify(terms, self._edges(elements)))
 
     def _edges(self, elements: beam.PCollection) -> tuple[int, ...]:
@@ -217,6 +219,25 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         made._uses = uses
         return made
 
+    def with_provenance(self, data_set: str = "", *, date: bool = False) -> Self:
+        """Copy the transform, whose releases name their data set in the privacy statement.
+
+        Releases contain the names of their columns, the version of the package and a digest of the settings in any
+        case. None of this changes the noise.
+
+        Args:
+          data_set: description of the data, a line of at most 500 characters.
+          date: whether a release contains the day of its noise. Replayable noise refuses it.
+        """
+        changed = copy.copy(self)
+        changed._declared = dataclasses.replace(self._declared, data_set=data_set, date=date)
+        return changed
+
+    def _make_final(self, elements: beam.PCollection, resolved: ResolvedRelease, kind: type = Released) -> MakeFinal:
+        declared = self._declared
+        provenance = Provenance.of(declared, resolved.terms, self._edges(elements))
+        return MakeFinal(provenance, is_dated=declared.date, per_key=declared.is_keyed, kind=kind)
+
     def _release(
         self, elements: beam.PCollection, resolved: ResolvedRelease, plan: WindowPlan, noise: IdempotentNoise | None
     ) -> beam.PCollection:
@@ -226,7 +247,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         if declared.count.by_item:
             counting, run = self._pay(elements, resolved).noise(Counting), self._paid_run(elements, resolved, noise)
             noisy = elements | "Thresholding" >> ReleaseGroups(declared, plan, counting, noise, run)
-            released = noisy | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed)
+            released = noisy | "MakeFinal" >> self._make_final(elements, resolved)
         else:
             released = self._release_sketches(elements, resolved, plan, noise)
         if (k := declared.count.wanted) is None:
@@ -254,7 +275,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         return (
             exact["sums"]
             | "ReleaseOnce" >> once.with_output_types(tuple[Any, NoisyReleases])
-            | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed, kind=RELEASED_KINDS[declared.sketch_input.kind.name])
+            | "MakeFinal" >> self._make_final(elements, resolved, RELEASED_KINDS[declared.sketch_input.kind.name])
         )
 
     def _release_rows(
@@ -288,5 +309,5 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
             | "Rows" >> RowsOverTime(settings, longer, all_rows, shards=shards, run=run)
             | "OwnWindow" >> beam.WindowInto(windows_of(horizon))
             | "ReleaseOnce" >> beam.ParDo(once, **of_rows).with_output_types(tuple[Any, NoisyReleases])
-            | "MakeFinal" >> MakeFinal(per_key=per_key, kind=TimelineRow)
+            | "MakeFinal" >> self._make_final(elements, resolved, TimelineRow)
         )

@@ -44,6 +44,7 @@ from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, KeyNote, ThresholdNote
+from beam_dpsketch.statement.provenance import Provenance
 from beam_dpsketch.statement.release_format import DIGEST_BYTES, RELEASE_START
 from tests.helpers import by_hand, metric_specs
 from tests.helpers.stored import forged, sealed
@@ -91,6 +92,9 @@ def good() -> dict[str, Released]:
         "count_sketch_int16": wide,
         "count_min_int32": middle,
         "count_min_combined": first.combine(second),
+        "count_min_provenance": by_hand.released(
+            CountMin, spec, [[3, 4]], provenance=(MADE, dataclasses.replace(MADE, date=""))
+        ),
         "count_min_over_time": by_hand.released(
             CountMin,
             spec,
@@ -352,6 +356,17 @@ def _tree(kind: type[ReleasedSketch], spec: Any, *, levels: int) -> ReleasedSket
     return kind(spec, np.arange(spec.cells), by_hand.statement(sigma_squared_per_level=noise))
 
 
+MADE = Provenance(
+    privacy_id="person",
+    items=("city", "page"),
+    weight="visits",
+    keys=("country", "day"),
+    data_set="visits of 2026 <b>",
+    version="0.0.1",
+    settings="ab" * 32,
+    date="2026-11-30",
+)
+
 BAD: dict[str, dict[str, dict[str, Any]]] = {
     "count_min": {
         "bad_kind": {"spec.class": 200},
@@ -414,6 +429,13 @@ BAD: dict[str, dict[str, dict[str, Any]]] = {
         "bad_lost_law": {"statement.lost.noise": 3},
         "bad_lost_noise": {"statement.lost.sigma_squared": [1, 257]},
         "bad_lost_share_of_all": {"statement.lost.share": [1, 1]},
+    },
+    "count_min_provenance": {
+        "bad_provenance_cut": {"statement.provenance.0.date": ...},
+        "bad_provenance_date": {"statement.provenance.0.date": "20261130"},
+        "bad_provenance_lines": {"statement.provenance.0.data_set": "two\nlines"},
+        "bad_provenance_long": {"statement.provenance.0.keys": ["k" * 501]},
+        "bad_provenance_twice": {"statement.provenance.0.date": ""},
     },
     "count_min_chosen_keys": {
         "bad_keys_cut": {"statement.keys.share": ...},

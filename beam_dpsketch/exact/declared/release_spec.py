@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.encodings import canonical, encode, name_of
-from beam_dpsketch.errors import AllAtOnce
+from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.exact.declared.count import (
     USUAL_QUANTILES,
     USUAL_TARGET_ERROR,
@@ -54,6 +54,8 @@ class ReleaseSpec:
       time: time column of a table, for `windows` without a pipeline.
       unreadable: "refuse" a table with many unreadable values, or "drop" these.
       csv: number and time spelling in CSV files.
+      data_set: description of the data for the privacy statement, at most 500 characters.
+      date: whether the privacy statement contains the day of the run. Replayable noise refuses it.
 
     >>> from beam_dpsketch import ItemFrequencies, Record, SketchSpec
     >>> ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=0.5), Record(), item="city").spec.kind
@@ -70,11 +72,15 @@ class ReleaseSpec:
     time: TimeColumn | None = None
     unreadable: str = "refuse"
     csv: Spelling | None = None
+    data_set: str = ""
+    date: bool = False
 
     def __post_init__(self) -> None:
         with AllAtOnce() as checks:
             checks.do(_validate.instance, Count, count=self.count)
             checks.do(_validate.one_of, UNREADABLE, unreadable=self.unreadable)
+            checks.do(_validate.short_text, data_set=self.data_set)
+            checks.do(_validate.instance, bool, date=self.date)
             checks.do(check_types, *(getattr(self, name) for name in _CHECKED))
         with AllAtOnce() as checks:
             if self.time is not None:
@@ -87,6 +93,12 @@ class ReleaseSpec:
         object.__setattr__(self, "privacy_unit", self.count.completed(self.privacy_unit, self.privacy, self.keys))
         terms = self._open_terms(in_windows=self.time_range is not None)
         object.__setattr__(self, "count", self.count.suited(terms, over_time=self.horizon is not None))
+
+    def check_replayable(self) -> None:
+        """Refuse settings that a replay on another day would not publish again."""
+        if self.date:
+            words = "must not be set with replayable noise, because a replay must publish the same bytes. Remove it"
+            raise ArgumentError("date", words, "E126")
 
     @property
     def horizon(self) -> Horizon | None:

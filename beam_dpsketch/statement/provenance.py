@@ -1,0 +1,119 @@
+"""Provenance of a release: the columns that it was made from, the data set, the program, and the date.
+
+Guarantee: metadata, which is attached after the noise is drawn. It contains names and settings, never a value from a
+record. It is not a part of keyed messages, of `ReleaseSpec.identify`, of release ids, or of equality between releases.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.reading.selectors import column_of
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.statement.showing import printable
+
+VERSION = "0.1.0"
+_SHOWN = 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Metadata about the origin of a release, for reviewers. Each text has at most 500 printable characters.
+
+    Attributes:
+      privacy_id: the column of the privacy id. Empty if single records are protected.
+      items: the columns of the items, one for each metric. Empty if only records or privacy ids are counted.
+      weight: the column of the weight, or empty.
+      keys: the columns of the key.
+      data_set: description of the data set, in free words.
+      version: version of the package.
+      settings: digest of all settings that determine the noise, in hexadecimal digits, as in a ledger entry.
+      date: day of the noise draw in UTC, such as "2026-11-30". Empty unless requested.
+    """
+
+    privacy_id: str = ""
+    items: tuple[str, ...] = ()
+    weight: str = ""
+    keys: tuple[str, ...] = ()
+    data_set: str = ""
+    version: str = ""
+    settings: str = ""
+    date: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            for text in value if isinstance(value, tuple) else (value,):
+                _validate.short_text(**{name: text})
+        if self.date and datetime.date.fromisoformat(self.date).isoformat() != self.date:
+            raise ValueError("date must be written as 2026-11-30")
+
+    @classmethod
+    def of(cls, declared: ReleaseSpec, terms: ReleaseTerms, windows: tuple[int, ...]) -> Self:
+        """Describe a declared release under its terms. The windows are those of `ReleaseSpec.identify`."""
+        selectors, counted = declared.selectors, declared.count.alone(declared.item).values()
+        items = [count.selected(item, ()) for count, item in counted]
+        return cls(
+            privacy_id="" if declared.privacy_id is None else _name(selectors.privacy_id),
+            items=tuple(dict.fromkeys(_name(each, "the element") for each in items if each != ())),
+            weight="" if selectors.weight is None else _name(selectors.weight),
+            keys=tuple(_name(each, "the key of a pair") for each in selectors.keys.values() if declared.is_keyed),
+            data_set=declared.data_set,
+            version=VERSION,
+            settings=declared.identify(terms, windows).hex(),
+        )
+
+    def dated(self) -> Self:
+        """Set the date to this day."""
+        return dataclasses.replace(self, date=datetime.datetime.now(datetime.UTC).date().isoformat())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Convert to plain values."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+    @property
+    def columns(self) -> str:
+        """Columns in words."""
+        named = {"privacy id": self.privacy_id, "item": ", ".join(self.items)}
+        named |= {"weight": self.weight, "key": ", ".join(self.keys)}
+        return "; ".join(f"{what}: {columns}" for what, columns in named.items() if columns)
+
+    @property
+    def making(self) -> str:
+        """Version, settings and date in words."""
+        date = f", on {self.date}" if self.date else ""
+        return f"by beam_dpsketch {self.version}, with settings {self.settings}{date}"
+
+
+def _name(selector: Any, unnamed: str = "the element") -> str:
+    """Name a column by printable text. A long name is cut, visibly."""
+    column = column_of(selector)
+    if not isinstance(column, str):
+        return f"({unnamed})" if column is None else "(a callable)"
+    text = printable(column)
+    return text if len(text) <= _validate.MAX_TEXT else f"{text[: _validate.MAX_TEXT - 3]}..."
+
+
+def joined(*several: Sequence[Provenance]) -> tuple[Provenance, ...]:
+    """Join the provenance of releases, each once."""
+    return tuple(dict.fromkeys(each for found in several for each in found))
+
+
+def in_words(found: Iterable[Provenance]) -> dict[str, str]:
+    """Format columns, data sets and making, by heading. Combined releases list several, up to 5."""
+    parts: dict[str, Callable[[Provenance], str]] = {
+        "Columns": lambda each: each.columns,
+        "Data set": lambda each: each.data_set,
+        "Made": lambda each: each.making,
+    }
+    return {heading: _listed(dict.fromkeys(map(part, found))) for heading, part in parts.items()}
+
+
+def _listed(found: Iterable[str]) -> str:
+    words = [each for each in found if each]
+    more = [f"and {len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
+    return " | ".join(words[:_SHOWN] + more)
