@@ -78,7 +78,7 @@ class NoisyReleases:
         side, counters = self._side[places], self._counters[places]
         return NoisyReleases(*self._common, release_ids=release_ids, side=side, counters=counters)
 
-    def stamped(self, provenance: Provenance, *, is_dated: bool) -> NoisyReleases:
+    def stamped(self, provenance: Provenance, *, is_dated: bool = False) -> NoisyReleases:
         """Attach provenance to the drawn releases, with this day if requested."""
         spec, statement, scale_bits = self._common
         found = (provenance.dated() if is_dated else provenance,)

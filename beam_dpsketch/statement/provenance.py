@@ -1,7 +1,7 @@
-"""Provenance of a release: the columns that it was made from, the data set, the program, and the date.
+"""Release provenance: its columns, data set, program and date.
 
 Guarantee: metadata, which is attached after the noise is drawn. It contains names and settings, never a value from a
-record. It is not a part of keyed messages, of `ReleaseSpec.identify`, of release ids, or of equality between releases.
+record. Keyed messages, `ReleaseSpec.identify`, release ids and comparisons of releases do not use it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _SHOWN = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Metadata about the origin of a release, for reviewers. Each text has at most 500 printable characters.
+    """Metadata for reviewers. Each text has at most 500 printable characters.
 
     Attributes:
-      privacy_id: the column of the privacy id. Empty if single records are protected.
-      items: the columns of the items, one for each metric. Empty if only records or privacy ids are counted.
-      weight: the column of the weight, or empty.
-      keys: the columns of the key.
-      data_set: description of the data set, in free words.
-      version: version of the package.
-      settings: digest of all settings that determine the noise, in hexadecimal digits, as in a ledger entry.
-      date: day of the noise draw in UTC, such as "2026-11-30". Empty unless requested.
+      privacy_id: its column. Empty if single records are protected.
+      items: the counted columns, one for each metric. Empty if only records or privacy ids are counted.
+      weight: its column, or empty.
+      keys: the key columns.
+      data_set: description in free words.
+      version: the package version.
+      settings: digest for all settings that determine the noise, in hexadecimal digits, as in a ledger entry.
+      date: day when the noise was drawn, in UTC, such as "2026-11-30". Empty unless requested.
     """
 
     privacy_id: str = ""
@@ -99,7 +99,7 @@ def _name(selector: Any, unnamed: str = "the element") -> str:
 
 
 def joined(*several: Sequence[Provenance]) -> tuple[Provenance, ...]:
-    """Join the provenance of releases, each once."""
+    """Join the provenance from several releases, without duplicates."""
     return tuple(dict.fromkeys(each for found in several for each in found))
 
 

@@ -37,6 +37,7 @@ from beam_dpsketch.noise.run import release_alone
 from beam_dpsketch.planning.kinds.sketched import AnySketch
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit, RecordBounds
+from beam_dpsketch.statement.provenance import Provenance
 from beam_dpsketch.transforms.steps.bounding import BoundShard, group_by_shard
 from beam_dpsketch.transforms.steps.checks.elements import open_questions
 from beam_dpsketch.transforms.steps.sums import RawSketchFn
@@ -69,11 +70,13 @@ class PrivateSketchFn(RawSketchFn):
         terms = dataclasses.replace(declared.terms.under(None), privacy_unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
         calibration = Calibration.of(spec, terms)
         super().__init__(declared.summed(terms), declared.selectors)
+        self._provenance = Provenance.of(declared, terms, ())
         self._calibration = calibration.with_terms(terms.paying_for(object()))
 
     def extract_output(self, accumulator: SketchAccumulator) -> Released:
         """Release the accumulated data, with new noise at each call."""
-        (released,) = answers_of(release_alone(super().extract_output(accumulator), self._calibration))
+        noisy = release_alone(super().extract_output(accumulator), self._calibration)
+        (released,) = answers_of(noisy.stamped(self._provenance))
         return cast(Released, released)
 
 

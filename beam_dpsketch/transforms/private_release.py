@@ -222,12 +222,12 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
     def with_provenance(self, data_set: str = "", *, date: bool = False) -> Self:
         """Copy the transform, whose releases name their data set in the privacy statement.
 
-        Releases contain the names of their columns, the version of the package and a digest of the settings in any
-        case. None of this changes the noise.
+        In any case, releases contain column names, the package version and a settings digest. None of these change
+        the noise.
 
         Args:
-          data_set: description of the data, a line of at most 500 characters.
-          date: whether a release contains the day of its noise. Replayable noise refuses it.
+          data_set: description, a line with at most 500 characters.
+          date: whether a release contains the day when its noise was drawn. Replayable noise refuses it.
         """
         changed = copy.copy(self)
         changed._declared = dataclasses.replace(self._declared, data_set=data_set, date=date)

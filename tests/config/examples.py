@@ -166,7 +166,13 @@ RELEASES: list[dict[str, Any]] = [
 ]
 
 TABLES: list[dict[str, Any]] = [
-    release("frequencies", windows=["2024-01-01", "2024-01-03"], time={"field": "day", "every": "1d"}),
+    release(
+        "frequencies",
+        windows=["2024-01-01", "2024-01-03"],
+        time={"field": "day", "every": "1d"},
+        data_set="visits of 2024",
+        date=True,
+    ),
     release("quantiles", domain=_TWENTY, horizon=_HORIZON, time="day", unreadable="drop", csv={"decimal": ","}),
 ]
 """Settings of tables, which a pipeline refuses."""
