@@ -56,10 +56,11 @@ class Provenance:
     def of(cls, declared: ReleaseSpec, terms: ReleaseTerms, windows: tuple[int, ...]) -> Self:
         """Describe a declared release under its terms. The windows are those of `ReleaseSpec.identify`."""
         selectors, counted = declared.selectors, declared.count.alone(declared.item).values()
-        items = [count.selected(item, ()) for count, item in counted]
+        no_item: Any = object()
+        items = [count.selected(item, no_item) for count, item in counted]
         return cls(
             privacy_id="" if declared.privacy_id is None else _name(selectors.privacy_id),
-            items=tuple(dict.fromkeys(_name(each, "the element") for each in items if each != ())),
+            items=tuple(dict.fromkeys(_name(each, "the element") for each in items if each is not no_item)),
             weight="" if selectors.weight is None else _name(selectors.weight),
             keys=tuple(_name(each, "the key of a pair") for each in selectors.keys.values() if declared.is_keyed),
             data_set=declared.data_set,
