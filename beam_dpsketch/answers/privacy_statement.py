@@ -258,7 +258,7 @@ class PrivacyStatement(Stated):
             "noise": self.noise.value,
             "keys": None if self.keys is None else self.keys.as_dict(),
             "over_time": None if self.over_time is None else str(self.over_time),
-            "provenance": [each.as_dict() for each in self.provenance],
+            "provenance": [*map(dataclasses.asdict, self.provenance)],
             "release_ids": [release_id.hex() for release_id in self.release_ids],
         }
 

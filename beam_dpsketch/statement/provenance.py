@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from beam_dpsketch import checks as _validate
@@ -60,7 +60,7 @@ class Provenance:
         items = [count.selected(item, no_item) for count, item in counted]
         return cls(
             privacy_id="" if declared.privacy_id is None else _name(selectors.privacy_id),
-            items=tuple(dict.fromkeys(_name(each, "the element") for each in items if each is not no_item)),
+            items=tuple(dict.fromkeys(_name(each) for each in items if each is not no_item)),
             weight="" if selectors.weight is None else _name(selectors.weight),
             keys=tuple(_name(each, "the key of a pair") for each in selectors.keys.values() if declared.is_keyed),
             data_set=declared.data_set,
@@ -71,10 +71,6 @@ class Provenance:
     def dated(self) -> Self:
         """Set the date to this day."""
         return dataclasses.replace(self, date=datetime.datetime.now(datetime.UTC).date().isoformat())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Convert to plain values."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
     @property
     def columns(self) -> str:
@@ -104,17 +100,16 @@ def joined(*several: Sequence[Provenance]) -> tuple[Provenance, ...]:
     return tuple(dict.fromkeys(each for found in several for each in found))
 
 
-def in_words(found: Iterable[Provenance]) -> dict[str, str]:
+def in_words(found: Sequence[Provenance]) -> dict[str, str]:
     """Format columns, data sets and making, by heading. Combined releases list several, up to 5."""
-    parts: dict[str, Callable[[Provenance], str]] = {
-        "Columns": lambda each: each.columns,
-        "Data set": lambda each: each.data_set,
-        "Made": lambda each: each.making,
+    return {
+        "Columns": _listed(each.columns for each in found),
+        "Data set": _listed(each.data_set for each in found),
+        "Made": _listed(each.making for each in found),
     }
-    return {heading: _listed(dict.fromkeys(map(part, found))) for heading, part in parts.items()}
 
 
 def _listed(found: Iterable[str]) -> str:
-    words = [each for each in found if each]
+    words = [each for each in dict.fromkeys(found) if each]
     more = [f"and {len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
     return " | ".join(words[:_SHOWN] + more)
