@@ -173,7 +173,7 @@ def nearest_setting(name: str, known: Iterable[str]) -> str | None:
 
 def did_you_mean(name: str | None) -> str:
     """Format a suggestion, empty without a name."""
-    return "" if name is None else f"; did you mean {name!r}?"
+    return "" if name is None else f". Did you mean {name!r}?"
 
 
 def explain_calls(*kinds: type) -> None:

@@ -138,14 +138,14 @@ def test_settings_and_the_command_say_how_to_write_several_items(given: str, tmp
 
 def test_items_that_are_not_listed_are_told_in_the_words_of_the_door(tmp_path: pathlib.Path) -> None:
     listed = release_frame(TABLE, {**COUNT, "listed_items": ["Oslo", "Bern"]})
-    with pytest.raises(ValueError, match=r"1 of 2 are not; did you mean 'Oslo'\? Use items from spec.items") as caught:
+    with pytest.raises(ValueError, match=r"1 of 2 are not. Did you mean 'Oslo'\? Use items from spec.items") as caught:
         listed.estimate(["Bern", "Osloo"])
     assert "Osloo" not in str(caught.value)
     with pytest.raises(ValueError, match=r"1 of 1 are not\. Use items from"):
         listed.estimate([7])
     write(path := tmp_path / "a.dpsketch", listed)
     _, printed = run("query", str(path), "--estimate", "osloo")
-    assert "are not; did you mean 'Oslo'? Use items from the counted list, which --top shows [" in printed
+    assert "are not. Did you mean 'Oslo'? Use items from the counted list, which --top shows [" in printed
     assert not any(words in printed for words in ("spec.items", "SketchSpec", "osloo"))
 
 
@@ -156,8 +156,8 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "bounds without names": (lambda: RecordBounds(4, 2), ". Call RecordBounds(max_records, *, max_keys=None"),  # type: ignore[misc]
     "a domain without a step": (lambda: FloatDomain(0, 10), "'step'. Call FloatDomain(low, high, step)"),  # type: ignore[call-arg]
     "a misspelt argument": (lambda: NormBound(max_nrom=3), "? Call NormBound(max_norm, *, max_weight=1"),  # type: ignore[call-arg]
-    "a misspelt bound": (lambda: NormBound(max_norms=3), "'max_norms' is not an argument; did you mean 'max_norm'?"),  # type: ignore[call-arg]
-    "an old name": (lambda: NormBound(3, order=1), "'order' is not an argument; did you mean 'norm'?"),  # type: ignore[call-arg]
+    "a misspelt bound": (lambda: NormBound(max_norms=3), "'max_norms' is not an argument. Did you mean 'max_norm'?"),  # type: ignore[call-arg]
+    "an old name": (lambda: NormBound(3, order=1), "'order' is not an argument. Did you mean 'norm'?"),  # type: ignore[call-arg]
     "an unknown argument": (lambda: PrivacySpec(rho=1, budget=2), "'budget' is not an argument. Call PrivacySpec("),  # type: ignore[call-arg]
     "a number as privacy": (lambda: declared_with(2), "got int. Use one such as PrivacySpec(epsilon=1, delta=1e-6)"),  # type: ignore[arg-type]
     "a number as text": (lambda: PrivacySpec(epsilon="0,5"), "got str. Write it without quotes, such as 1 or 0.5"),  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "quantiles of a sketch": (lambda: RELEASED.quantile(0.5), "Use PrivateQuantiles (kind: quantiles)"),
     "a quantile in words": (lambda: RANKS.quantile("median"), "must be numbers from 0 to 1, such as 0.5 for"),
     "a folder": (lambda: read_releases(str(pathlib.Path(__file__).parent)), "is a folder. Pass its files"),
-    "a kind in Python": (lambda: release_frame(TABLE, {**COUNT, "kind": "mean"}), "did you mean 'statistics'?"),
+    "a kind in Python": (lambda: release_frame(TABLE, {**COUNT, "kind": "mean"}), "Did you mean 'statistics'?"),
 }  # fmt: skip
 
 
@@ -233,12 +233,12 @@ MEANT = {
 
 @pytest.mark.parametrize("kind", MEANT)
 def test_a_kind_names_the_one_that_does_it(kind: str) -> None:
-    message = f"got {kind!r}; did you mean {MEANT[kind]!r}?"
+    message = f"got {kind!r}. Did you mean {MEANT[kind]!r}?"
     with pytest.raises(ConfigError, match=r"^kind: expected one of frequencies, .*") as caught:
         read_release({**COUNT, "kind": kind})
     assert message in str(caught.value)
     assert message in run("plan", "--kind", kind)[1]
-    if kind == "count":  # a metric
+    if kind == "count":  # a kind of metric
         return
     metrics = [{"name": "a", "kind": kind, "item": "city"}]
     with pytest.raises(ConfigError) as caught:
@@ -252,9 +252,9 @@ LINES = {
     "query x.dpsketch --tob=3": "unknown option --tob. Did you mean '--top'?",
     "inspect x.dpsketch --formta json": "unknown option --formta. Did you mean '--format'?",
     "quary x.dpsketch": "argument COMMAND: expected one of inspect, ",
-    "quary x": "did you mean 'query'?",
-    "ledger shwo": "did you mean 'show'?",
-    "inspect x.dpsketch --format tabel": "did you mean 'table'?",
+    "quary x": "Did you mean 'query'?",
+    "ledger shwo": "Did you mean 'show'?",
+    "inspect x.dpsketch --format tabel": "Did you mean 'table'?",
     "plan --rho 1 --nosie laplace": "Did you mean '--noise'?",
     "plan --kind frequencies --xyzzy 1": "unknown option --xyzzy. See dpsketch plan --help",
     "query --estimate Oslo Bern x.dpsketch": "Files come first: dpsketch query FILE --estimate ...",

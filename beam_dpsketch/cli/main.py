@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from beam_dpsketch import __version__
+from beam_dpsketch.checks import did_you_mean
 from beam_dpsketch.cli import asking, expansion_service, planning, plotting, releasing, spending, stored
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, note, write
 from beam_dpsketch.config.paths import hint_of, nearest
@@ -80,7 +81,7 @@ class _Parser(argparse.ArgumentParser):
 def _nearest_option(name: str, known: Iterable[str]) -> str:
     """Suggest the nearest option. Leading dashes are ignored, because all options share them."""
     near = nearest(_as_setting(name), map(_as_setting, known))
-    return "" if near is None else f". Did you mean '--{near.replace('_', '-')}'?"
+    return did_you_mean(near and f"--{near.replace('_', '-')}")
 
 
 def _as_setting(option: str) -> str:

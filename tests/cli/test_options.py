@@ -165,7 +165,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         ("--config s.yaml --select-keys 1e-8", "s.yaml: privacy_unit.norm.max_keys: is required with keys.select"),
         (
             "--config wrong.yaml --k 9",
-            "wrong.yaml: privacy_unit.norm.max_nrom: unknown setting; did you mean 'max_norm'?",
+            "wrong.yaml: privacy_unit.norm.max_nrom: unknown setting. Did you mean 'max_norm'?",
         ),
         ("--config broken.yaml", "broken.yaml: settings: line 1, column 5"),
         ("--config keys.txt", "keys.txt: expected settings such as kind: top_k"),
@@ -214,5 +214,5 @@ def test_an_old_option_is_refused_with_the_new_option(line: str, old: str, new: 
 
 def test_an_old_setting_of_a_file_is_refused_with_the_new_setting() -> None:
     Path("old.yaml").write_text(FILE.replace("privacy_unit", "unit"))
-    with pytest.raises(UsageError, match=r"^old\.yaml: unit: unknown setting; did you mean 'privacy_unit'\?"):
+    with pytest.raises(UsageError, match=r"^old\.yaml: unit: unknown setting. Did you mean 'privacy_unit'\?"):
         read("--config old.yaml")

@@ -104,7 +104,7 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
         ("gs://bucket/x.csv", "", "Only local files are supported"),
         ("visits.csv visits.parquet", "", "visits.parquet: all files must end with .parquet, or all with"),
         ("visits.parquet notes.txt", "", "notes.txt: all files must end with .parquet, or all with"),
-        ("visits.csv", "--item dely", "did you mean 'delay'?"),
+        ("visits.csv", "--item dely", "Did you mean 'delay'?"),
         ("visits.csv", "--privacy-id who", "privacy_unit.privacy_id: 'who' is not in the first line of 'visits.csv'"),
         ("headless.csv", "", "must contain column names"),
         (

@@ -47,7 +47,7 @@ WRONG: list[tuple[str, Any, str]] = [
         {"total_weight": True, "privacy_units": True},
         "ask: total_weight and privacy_units cannot be combined. ",
     ),
-    ("integer", {"quantile": [0.5]}, "ask.quantile: unknown setting; did you mean 'quantiles'?"),
+    ("integer", {"quantile": [0.5]}, "ask.quantile: unknown setting. Did you mean 'quantiles'?"),
     ("integer", {"quantiles": 0.5}, "ask.quantiles: expected a list"),
     ("integer", {"quantiles": []}, "ask.quantiles: must not be empty"),
     ("integer", {"quantiles": [1.1]}, r"ask.quantiles\[0\]: must be from 0 to 1"),

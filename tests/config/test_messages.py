@@ -53,7 +53,7 @@ def test_every_name_is_checked_at_every_depth(settings: dict[str, Any]) -> None:
         with pytest.raises(ConfigError) as caught:
             read_release(wrong)
         assert str(caught.value).startswith(place)
-        assert "unknown setting; " in str(caught.value)
+        assert "unknown setting. " in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["kind", "item", "privacy", "privacy_unit", "domain", "k"])
@@ -136,7 +136,7 @@ def test_an_old_name_is_refused_with_the_new_name(settings: dict[str, Any], path
         read_release({**given, **settings})
     (line,) = str(caught.value).splitlines()
     assert line.startswith(f"{path}: ")
-    assert f"; did you mean '{new}'?" in line
+    assert f". Did you mean '{new}'?" in line
 
 
 def test_a_new_name_is_not_proposed_where_it_is_no_setting() -> None:

@@ -126,7 +126,7 @@ def test_a_lazy_frame_is_refused_with_the_call_that_collects_it() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"item": "citi"}, "item: 'citi' is not a column of the table; did you mean 'city'?"),
+        ({"item": "citi"}, "item: 'citi' is not a column of the table. Did you mean 'city'?"),
         ({"item": "zip"}, "item: 'zip' is not a column of the table"),
         ({"weight": "n", "privacy_unit": {"record": {"max_weight": 3}}}, "weight: 'n' is not a column of the table"),
         ({"privacy_unit": {**PERSON, "privacy_id": "persn"}}, "privacy_unit.privacy_id: 'persn' is not a column"),

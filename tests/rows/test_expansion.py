@@ -197,8 +197,8 @@ def test_what_no_sdk_sends_is_refused_in_one_line(service: AsGo) -> None:
     [
         ({}, "item: is missing. Set "),
         ({"privacy": "{}"}, "privacy: set epsilon and delta"),
-        ({"kk": 3}, "kk: unknown setting; did you mean 'k'?"),
-        ({"method": '{"groups": {}}'}, "method.groups: unknown setting; did you mean 'threshold'?"),
+        ({"kk": 3}, "kk: unknown setting. Did you mean 'k'?"),
+        ({"method": '{"groups": {}}'}, "method.groups: unknown setting. Did you mean 'threshold'?"),
         ({"item": "absent"}, "item='absent' is not a field. Fields: person, key, page"),
     ],
     ids=["none", "value", "name", "old name", "field"],
