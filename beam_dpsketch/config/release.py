@@ -166,7 +166,7 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
         "keys": join(path, "keys"),
         "keys.share": join(path, "keys.select.share"),
         "keys.method": join(path, "keys.select.method"),
-        **{name: join(join(path, "privacy"), name) for name in ("epsilon", "rho", "delta", "noise")},
+        **{name: join(join(path, "privacy"), name) for name in ("epsilon", "rho", "delta", "noise", "summary_counts")},
         **{name: join(path, name) for name in ("method", "time.every", "time.window_size", "input")},
     }
 
@@ -194,7 +194,7 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
     paying: dict[str, Any] = {name: given.pop(name) for name in ("ledger", "account") if name in given}
     share = given.pop("share", None)
     take_one(given, path, ("epsilon", "rho"), _USE)
-    spent: PrivacySpec = make(path, PrivacySpec, given)
+    spent: PrivacySpec = make(path, PrivacySpec, given, {"delta": join(path, "delta")})
     spent = spent if share is None else spent.share(share)
     if not paying:
         return spent

@@ -179,8 +179,8 @@ class Count(abc.ABC):
         return item
 
     def summarized(self, privacy: PrivacySpec) -> PrivacySpec:
-        """Choose the summary counts. Item counts spend the whole rho."""
-        return privacy.with_summary_counts() if self.by_item else privacy
+        """Choose the summary counts."""
+        return privacy
 
     def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
         """List each metric's kind and item by name. A kind without metrics has one entry with an empty name."""

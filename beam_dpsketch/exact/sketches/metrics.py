@@ -73,7 +73,7 @@ class MetricsSpec(Spec):
                     "E513",
                 )
         if any(part.spec.kind in (self.kind, "groups") for part in self.parts):
-            words = "must not contain metrics or thresholded counts. Release $top_k for text or bytes separately"
+            words = "must not contain metrics or thresholded counts. Use a separate $top_k for text or bytes"
             raise ArgumentError("metrics", words, "E513")
         if sum(part.spec.counts_privacy_ids for part in self.parts) > (len(self.parts) > 1):
             raise ArgumentError("metrics", "must have at most one count of privacy ids, next to other metrics", "E513")

@@ -236,7 +236,7 @@ def search_over_time() -> ArgumentError:
     """Build the error for a search over a horizon."""
     return ArgumentError(
         "windows",
-        "must not be a horizon, because this release searches for frequent values. Release $frequencies over time, "
+        "must not be a horizon, because this release searches for frequent values. Use $frequencies over time, "
         "and ask top_k with candidates",
         "E426",
     )

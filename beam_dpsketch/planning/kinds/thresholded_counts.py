@@ -35,6 +35,7 @@ from beam_dpsketch.planning.suiting import crossover, decided, norm_units
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.norm.bounds import NormLimit
+from beam_dpsketch.privacy.summary_counts import SummaryCounts
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
 from beam_dpsketch.statement.statement_text import selection_in_words
@@ -150,7 +151,7 @@ class ThresholdedCounts(Count):
             about=(Line(what, fields={"kind": "thresholded_counts"}, label="Counts"),),
             noisy=f"each count{under_norm(terms)}; {paid_in_words(terms, sketch_share(self.spec, terms))}",
             promised=tuple(_items(calibrated)),
-            expected=tuple(_expected(calibrated)),
+            expected=tuple(_expected(calibrated, n)),
         )
 
     def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
@@ -174,7 +175,7 @@ class ThresholdedCounts(Count):
             raise ArgumentError(
                 "signed",
                 "is not supported for thresholded counts: a deletion could hide that an item belongs to one person. "
-                "Release $frequencies, which count deletions, and ask top_k with candidates",
+                "Use $frequencies, which counts deletions, and ask top_k with candidates",
                 "E307",
             )
 
@@ -189,6 +190,13 @@ class ThresholdedCounts(Count):
             return bounds
         limited: Any = dataclasses.replace(bounds, max_keys=bounds.max_distinct_items or USUAL_MAX_KEYS)  # type: ignore[type-var]
         return limited
+
+    def summarized(self, privacy: PrivacySpec) -> PrivacySpec:
+        """Remove the default summary counts, because item counts spend all of rho. Reject others."""
+        if privacy.summary_counts not in (None, SummaryCounts()):
+            words = "is not supported for thresholded counts, because the items spend all of rho. Remove it"
+            raise ArgumentError("summary_counts", words, "E322")
+        return privacy.with_summary_counts()
 
     def select(self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec) -> ThresholdRule:
         return self.method.rule(bounds.max_keys or 1, privacy)
@@ -222,7 +230,7 @@ def _items(counting: Counting) -> Iterator[Line]:
         yield Line(f"{float(100 * votes.share):.4g} % of rho; probability 1/2 also with {more}", label="Votes")
 
 
-def _expected(counting: Counting) -> Iterator[Line]:
+def _expected(counting: Counting, n: int | None) -> Iterator[Line]:
     terms, note = counting.declared, counting.note
 
     def likely(at: ReleaseTerms) -> float:
@@ -231,6 +239,10 @@ def _expected(counting: Counting) -> Iterator[Line]:
     half_width = counting.terms.noise.margin(counting.items.parameter, 0.95, note.scale_bits)
     heading = f"Expected margin of error of a count (95 %{under_norm(terms)})"
     yield numbered("half_width", half_width, in_table(heading, [("noise only", f"±{in_digits(half_width)}")]))
+    if n is not None:
+        share = min(1.0, note.likely_count / n)
+        words = f"An item with at least {100 * share:.2g} % of {n:,} records is released with probability 99 %"
+        yield numbered("likely_share", share, f"{words}{under_norm(terms)}, if none of its records are clipped")
     by_bound = errors_by_bound(terms, likely)
     by_counts = "" if note.votes is None else " by its count alone"
     heading = f"Count of an item that is released{by_counts} with probability 99 %, at other settings"

@@ -35,7 +35,7 @@ from beam_dpsketch import (
     release_frame,
     rows,
 )
-from beam_dpsketch.config import read_release
+from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.config.settings import AUTO_BLOCK, NORM_BLOCK
 from beam_dpsketch.planning.kinds.thresholded_counts import USUAL_MAX_KEYS
 from beam_dpsketch.transforms import PrivateTopK
@@ -89,14 +89,14 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], str, str]
     "deletions": (
         lambda: {"privacy_unit": PrivacyId("user", NormBound(4, signed=True))},
         {"privacy_unit": {"privacy_id": "user", "norm": {"max_norm": 4, "signed": True}}},
-        "signed is not supported .*Release PrivateFrequencies, which count deletions, and ask top_k with candidates",
-        "privacy_unit.norm.signed: is not supported for .*Release kind: frequencies, which count deletions",
+        "signed is not supported .*Use PrivateFrequencies, which counts deletions, and ask top_k with candidates",
+        "privacy_unit.norm.signed: is not supported for .*Use kind: frequencies, which counts deletions",
     ),
     "rows over time": (
         lambda: {"windows": Horizon(0, 86_400, 3)},
         {"horizon": HORIZON},
-        "windows must not be a horizon, .*Release PrivateFrequencies over time, and ask top_k with candidates",
-        "horizon: must not be a horizon, .*Release kind: frequencies over time, and ask top_k with candidates",
+        "windows must not be a horizon, .*Use PrivateFrequencies over time, and ask top_k with candidates",
+        "horizon: must not be a horizon, .*Use kind: frequencies over time, and ask top_k with candidates",
     ),
     "records of any number of items": (
         lambda: {"privacy_unit": PrivacyId("user", RecordBounds(2))},
@@ -144,7 +144,7 @@ OPTIONS = ["--kind", "top_k", "--k", "3", "--item", "word", "--privacy-id", "use
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--rho 1", r"Use method: \{threshold: \{delta: 1.0e-8\}\} in a --config file, or --epsilon and --delta in"),
+        ("--rho 1", r"Use --method .\{threshold: \{delta: 1.0e-8\}\}., or --epsilon and --delta instead of --rho"),
         ("--epsilon 2", "--delta is required with epsilon, .*: --epsilon 1 --delta 1e-6"),
         ("--epsilon 2 --delta 1e-6 --key k --select-keys 1e-8 --max-keys 9", "--public-keys or --assume-public-keys"),
         ("--epsilon 2 --delta 1e-6 --max-records 2", "--max-norm"),
@@ -154,6 +154,24 @@ def test_the_command_names_its_options(options: str, words: str) -> None:
     code, printed = run("plan", *OPTIONS, "--domain", "{type: text, max_bytes: 5}", *options.split())
     assert code == 2
     assert re.search(words, printed), printed
+
+
+def test_summary_counts_are_refused_for_text() -> None:
+    settings = {
+        **SETTINGS,
+        "privacy": {"rho": 1, "summary_counts": {"units": 0.1}},
+        "method": {"threshold": {"delta": 1e-9}},
+    }
+    with pytest.raises(ConfigError, match=r"^privacy\.summary_counts: is not supported for thresholded counts"):
+        read_release(settings)
+    assert read_release({**settings, "privacy": {"rho": 1, "summary_counts": "none"}}).terms.share_left == 1
+
+
+def test_a_plan_with_records_shows_the_smallest_share_of_an_item() -> None:
+    plan = read_release(SETTINGS).plan(10_000)
+    share = plan.as_dict()["likely_share"]
+    assert f"at least {100 * share:.2g} % of 10,000 records is released with probability 99 %" in str(plan)
+    assert read_release(SETTINGS).plan(20_000).as_dict()["likely_share"] == share / 2
 
 
 def test_half_of_the_promised_delta_pays_for_the_threshold_in_all_doors() -> None:
@@ -218,11 +236,11 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
     "a search of text": (lambda: TopKSearch(TEXT, 3), "For text and bytes, use ThresholdedCounts"),  # type: ignore[arg-type]
     "a metric": (
         lambda: Metrics({"m": Metric(ThresholdedCounts(TEXT, 3))}),
-        r"thresholded counts\. Release PrivateTopK for text or bytes separately",
+        r"thresholded counts\. Use a separate PrivateTopK for text or bytes",
     ),
     "a metric of settings": (
         lambda: read_release(OF_METRICS),
-        "metrics: must not contain metrics or thresholded counts. Release kind: top_k for text",
+        "metrics: must not contain metrics or thresholded counts. Use a separate kind: top_k for text",
     ),
     "a tree of text": (
         lambda: read_release(SETTINGS | {"tree": {"memory": 9000}}),
