@@ -90,7 +90,9 @@ _MISSING = {
     ),
     "domain": "--domain is missing. Set the possible values, such as '{type: integer, low: 0, high: 99}'",
     "k": "--k is missing. Set the number of most frequent values",
-    "privacy_unit.*.max_weight": "--max-weight is missing. With --weight, set the largest weight of a record",
+    "privacy_unit.*.max_weight": (
+        "--max-weight is missing. With --weight, set the largest weight of a record, at most --max-norm if that is set"
+    ),
     "privacy_unit.records.max_keys": (
         "--max-keys is missing. Set the number of keys or texts in which a privacy id counts"
     ),
@@ -173,6 +175,8 @@ def _setting(option: _Option, value: Any, settings: Settings) -> tuple[str, Any]
         names = [each for each in columns if isinstance(each, str) and not each.startswith("{")]
         lines = read_lines(value, "--public-keys")
         return option.path, read_rows(lines, names, "--public-keys") if len(names) > 1 else lines
+    if option.name == "items":
+        return option.path, read_lines(value, "--items")
     if option.name == "key":
         return option.path, value[0] if len(value) == 1 else value
     if "*" in option.path:
@@ -233,7 +237,7 @@ def _in_words_of_options(error: RefusalError, given: Mapping[str, str], argument
 def _missing(path: str, given: Mapping[str, str], kind: str | None) -> str | None:
     """Name the missing options for a missing setting, if there is no file."""
     bounds = _MISSING["privacy_unit.bounds"] + ", or use auto" * (kind == "frequencies")
-    if path == "privacy_unit" and "privacy_unit.privacy_id" in given:
+    if path == "privacy_unit.norm.max_norm" or (path == "privacy_unit" and "privacy_unit.privacy_id" in given):
         return bounds
     if path == "privacy_unit" and not any(each.startswith("privacy_unit.") for each in given):
         return f"{_MISSING['privacy_unit']}. {bounds}"

@@ -98,7 +98,9 @@ def _having(name: str) -> tuple[str, ...]:
 SUMMARY_BLOCK = block_of("SummaryCounts", SummaryCounts, {
     name: Entry(form=PART_FORM) for name in ("units", "records", "weight", "clipping")})
 PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
-    "epsilon": Entry(form=NUMBER_FORM, option=Option("E")),
+    "epsilon": Entry(
+        "privacy loss of the release, above 0; without `delta` it is pure, with Laplace noise, which requires "
+        "`max_records` or an L1 `norm`, and keys chosen without the data", NUMBER_FORM, option=Option("E")),
     "delta": Entry(option=Option("D")),
     "rho": Entry(option=Option("R")),
     "relation": Entry("`add_or_remove_one` or `replace_one`", _RELATION),
@@ -298,7 +300,8 @@ _ONE: Mapping[str, Entry] = {
         "`{privacy_id: person, records: {max_records: 5}, max_windows: 7}`"),
     "spec": Entry("the size of the sketch; the default size if not given", SPEC_BLOCK, kinds=("frequencies",)),
     "listed_items": Entry(
-        "a public list of items to count exactly, in place of `spec`", ITEMS_FORM, kinds=("frequencies",)),
+        "a public list of items to count exactly, in place of `spec`", ITEMS_FORM, kinds=("frequencies",),
+        option=Option("FILE", "a public list of items to count exactly, one per line", "items")),
     "optimize_for": Entry(
         "the main question, which chooses the layout: `ranks` for quantiles, `ranges`, or `values` for the counts of "
         "single values",
@@ -313,10 +316,10 @@ _ONE: Mapping[str, Entry] = {
         over_time="the layout of the counters of one window; the default layout if not given"),
     "method": Entry(
         "`threshold`, or a block: thresholded counts for numbers too, as for text; without it a histogram or a tree",
-        METHOD_BLOCK, kinds=("top_k",)),
+        METHOD_BLOCK, kinds=("top_k",), option=Option("METHOD")),
     "variance": Entry("whether to release the variance too", FLAG_FORM, kinds=_having("variance"),
                       option=Option()),
-    "weight": Entry("the field with the weight of a record; without it each record counts 1", TEXT_FORM,
+    "weight": Entry("the field with the weight of a record, a whole number; without it each record counts 1", TEXT_FORM,
                     option=Option("COLUMN")),
     "keys": Entry("one release for each of these keys, such as `{public: [NL, BE], field: country}`", KEYS_BLOCK,
                   over_time="a timeline for each of these keys, such as `{public: [NL, BE], field: country}`"),

@@ -73,6 +73,21 @@ def read(line: str) -> ReleaseSpec:
             "field: c}, privacy_unit: {privacy_id: p, records: {max_records: 4, max_keys: 2}}}",
         ),
         (
+            f"{COUNT} --rho 1 --privacy-unit record --items keys.txt",
+            "{kind: frequencies, item: city, privacy: {rho: 1}, privacy_unit: record, "
+            "listed_items: [NL, 'NO', sesame]}",
+        ),
+        (
+            f"{TOP} --privacy-id p --max-norm 4 --method '{{threshold: {{delta: 1e-9}}}}'",
+            "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, method: {threshold: {delta: 1e-9}}, "
+            "privacy_unit: {privacy_id: p, norm: {max_norm: 4}}}",
+        ),
+        (
+            f"{TOP.replace('--rho 1', '--epsilon 1 --delta 1e-6')} --privacy-id p --max-norm 4 --method threshold",
+            "{kind: top_k, item: ip, k: 3, privacy: {epsilon: 1, delta: 1e-6}, domain: ipv4, method: threshold, "
+            "privacy_unit: {privacy_id: p, norm: {max_norm: 4}}}",
+        ),
+        (
             f"{TOP} --privacy-id p --max-norm auto --norm l1",
             "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, "
             "privacy_unit: {privacy_id: p, norm: {auto: {norm: l1}}}}",
@@ -124,6 +139,13 @@ def test_options_mean_settings(line: str, settings: str) -> None:
             "or use a settings file: --config",
         ),
         (f"{COUNT} {PEOPLE}", "--epsilon and --delta, or --rho, are missing"),
+        (f"{COUNT} --epsilon 1 --noise gaussian {PEOPLE}", "--delta is required for Gaussian noise with epsilon"),
+        (
+            f"{COUNT} {SPEND} --privacy-id p --norm 3",
+            "--norm: expected one of l1, l2, got '3' [dpsketch-E805]\n--max-norm is",
+        ),
+        (f"{COUNT} {SPEND} {PEOPLE} --items none.txt", "--items must be a readable file with one item per line"),
+        (f"{TOP} --privacy-id p --max-norm 4 --items keys.txt", "--items: is not a setting of kind top_k"),
         (f"{COUNT} --epsilon 1 {PEOPLE}", "--delta is missing. An L2 norm uses Gaussian noise"),
         (
             f"{COUNT} {SPEND}",
