@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.cli import output
+from beam_dpsketch.cli.options import read_settings_file
 from beam_dpsketch.cli.stored import DELTA_DIGITS, RHO_DIGITS, add_files, read_all, rounded_delta, rounded_epsilon
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, in_words_of, note, read_open_share, write
+from beam_dpsketch.config import read_release
 from beam_dpsketch.config.forms import read_exact
 from beam_dpsketch.errors import FormatError, RefusalError, UsageError
-from beam_dpsketch.ledger.entries import ACCOUNT, ACCOUNT_UNITS, PERIODS, SPEND, WRITE_OFF, Account, LedgerEntry
-from beam_dpsketch.ledger.ledger import Ledger
-from beam_dpsketch.ledger.limits import LossLimit
+from beam_dpsketch.errors import together as all_of
+from beam_dpsketch.frames.steps.plan import resolve
+from beam_dpsketch.ledger.entries import (
+    ACCOUNT,
+    ACCOUNT_UNITS,
+    PERIODS,
+    RECORDED,
+    SPEND,
+    WRITE_OFF,
+    Account,
+    LedgerEntry,
+)
+from beam_dpsketch.ledger.ledger import Ledger, payer_of
+from beam_dpsketch.ledger.limits import MAX_COUNT, LossLimit
+from beam_dpsketch.ledger.paying import check_together
 from beam_dpsketch.ledger.postgres import SCHEMA, USUAL_SCHEMA
 from beam_dpsketch.ledger.sums import Balance, largest, together
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, text, to_bytes
 from beam_dpsketch.plots.ledger import draw_account
+from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss.composition import event_fields
 from beam_dpsketch.statement.accounting import Spent, add_up
+from beam_dpsketch.statement.release_id import RUN_BYTES, runs
 from beam_dpsketch.words import float_above, round_up
 
 _RELATIONS = {relation.name.lower(): relation for relation in NeighboringRelation}
 _LEDGER = "a file, or postgresql://user@host/database"
+_PERIOD = "the paying period, such as 2026-11 (the current period)"
 _TABLES = ("csv", "json")
 _SIZE = (8.0, 3.6)
 
@@ -145,7 +164,7 @@ def _show(ledger: Ledger, arguments: argparse.Namespace) -> None:
     limit = account.limit
     for each in found:
         of_period = f" in {each.period}" if each.period else ""
-        left = f"left for one release: {limit.left_words(each.spent)}"
+        left = f"left for one release: {limit.left_words(each.spent)}{_like(each.left_like_last, 'the last one')}"
         note(f"{account.name}{of_period}: {limit.words(each.spent)} of {limit.words()} is spent; {left}")
     if len(found) > 1:
         everywhere, within = limit.words(together(found)), limit.words(largest(found))
@@ -153,6 +172,72 @@ def _show(ledger: Ledger, arguments: argparse.Namespace) -> None:
             f"all periods together: {everywhere} for a privacy unit in every period, and {within} for a privacy unit "
             "in a single period, if every release reads only the records of its own period"
         )
+
+
+def _declare_ask(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("account", metavar="ACCOUNT", help="the account")
+    ways = parser.add_mutually_exclusive_group(required=True)
+    ways.add_argument("--config", metavar="FILE", help="settings of the release")
+    ways.add_argument("--epsilon", metavar="E", type=_number, help="epsilon of the release, in place of settings")
+    ways.add_argument("--rho", metavar="R", type=_number, help="in place of epsilon")
+    parser.add_argument("--delta", metavar="D", type=_number, help="with epsilon; without it, the release is pure")
+    parser.add_argument("--period", metavar="P", help=_PERIOD)
+
+
+def _ask(ledger: Ledger, arguments: argparse.Namespace) -> None:
+    account = ledger.account(arguments.account)
+    if arguments.config is None:
+        spec = PrivacySpec(epsilon=arguments.epsilon, delta=arguments.delta, rho=arguments.rho)
+        loss, unit, relation = spec.loss(), ACCOUNT_UNITS[account.privacy_unit][0], account.relation
+    elif arguments.delta is not None:
+        raise UsageError("--config and --delta cannot be combined. Set delta in the file")
+    else:
+        terms = resolve(read_release(read_settings_file(arguments.config)))[0].terms
+        loss, unit, relation = terms.loss, terms.privacy_unit, terms.privacy.relation
+    payer = payer_of(ledger.address, account.name, period=arguments.period)
+    (total,) = check_together([payer.bill(loss, {"privacy_unit": unit, "relation": relation}, {})])
+    limit = account.limit
+    left = f"{limit.left_words(total)}{_like(limit.count(total, loss), 'this one')}"
+    note(
+        f"account {account.name!r} can pay for this release: {limit.words(loss)}. Left for one release after it: "
+        f"{left}. Nothing was spent"
+    )
+
+
+def _declare_record(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("account", metavar="ACCOUNT", help="the account that pays")
+    add_files(parser)
+    parser.add_argument("--period", metavar="P", help=_PERIOD)
+    parser.add_argument("--who", metavar="TEXT", help="the author of the entry (the user)")
+
+
+def _record(ledger: Ledger, arguments: argparse.Namespace) -> None:
+    """Pay for each run in the files, with the loss in its statements."""
+    stored, nothing, damaged = read_all(arguments.files)
+    if damaged:
+        raise all_of(damaged)
+    found = [(each.released.privacy, each.released.spec.kind) for each in stored]
+    found += [(each.spent.privacy, "no key chosen") for each in nothing]
+    if any(len(runs(statement.release_ids)) > 1 for statement, _ in found):
+        raise UsageError("a file contains a combination of several runs. Record the files of its runs instead")
+    limit = ledger.account(arguments.account).limit
+    payer = payer_of(ledger.address, arguments.account, who=arguments.who, period=arguments.period)
+    for run, of_run in itertools.groupby(sorted(found, key=_run_of), _run_of):
+        statements, (kind, *_) = zip(*of_run, strict=True)
+        for spent in add_up(statements):
+            terms = {"privacy_unit": spent.privacy_unit, "relation": spent.relation}
+            payer.bill(spent.loss, terms, {"kind": kind, RECORDED: True}).pay(run)
+            note(f"payment {run.hex()} of account {arguments.account!r} is entered: {limit.words(spent.loss)}")
+
+
+def _run_of(found: tuple[PrivacyStatement, str]) -> bytes:
+    return found[0].release_ids[0][:RUN_BYTES]
+
+
+def _like(count: int | None, other: str) -> str:
+    if count is None:
+        return ""
+    return f", that is {count:,}{' or more' * (count == MAX_COUNT)} release{'s' * (count != 1)} like {other}"
 
 
 def _declare_verify(parser: argparse.ArgumentParser) -> None:
@@ -253,6 +338,7 @@ def _balance(each: Balance) -> dict[str, Any]:
         "spent": account.limit.words(each.spent),
         "share": each.share,
         "left_for_one": account.limit.left_words(each.spent),
+        "left_like_last": each.left_like_last,
         "payments": each.payments,
         "written_off": each.written_off,
         "protected": ACCOUNT_UNITS[account.privacy_unit][0].value,
@@ -291,6 +377,8 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Calla
     "create": ("add an account, and create the ledger if necessary", _declare_create, _create),
     "list": ("show the spent and the remaining budget of each account", output.add_format, _list),
     "show": ("show all payments of an account", _declare_show, _show),
+    "ask": ("check whether an account can pay for a release, without paying", _declare_ask, _ask),
+    "record": ("pay for releases that exist, but that no account has paid for", _declare_record, _record),
     "plot": ("draw the spent budget over time", _declare_plot, _plot),
     "export": ("write all entries to a table", _declare_export, _export),
     "verify": ("add up all entries again, and print the head of their chain", _declare_verify, _verify),

@@ -116,6 +116,8 @@ START = "0" * 64
 LEDGER, ACCOUNT, SPEND, WRITE_OFF = ENTRY_KINDS = ("ledger", "account", "spend", "write_off")
 NAMED = "is_period_named"
 """Fact about a payment whose period was named, not read from the clock."""
+RECORDED = "is_recorded"
+"""Fact about a payment that was entered for an existing release."""
 _RATIO = re.compile(r"\d+(/[1-9]\d*)?", re.ASCII)
 _MAX_DIGITS, _MAX_AMOUNT = 1000, 10**13
 _YEARS = range(1970, 9000)

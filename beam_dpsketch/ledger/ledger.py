@@ -10,7 +10,7 @@ from typing import Any
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.ledger import entries, sums
-from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, Account, LedgerEntry
+from beam_dpsketch.ledger.entries import ACCOUNT, Account, LedgerEntry
 from beam_dpsketch.ledger.paying import AccountPayer, account_in, account_of, write_off
 from beam_dpsketch.ledger.places import address_of, open_store
 from beam_dpsketch.ledger.store import Book
@@ -144,13 +144,7 @@ class Ledger:
     def paid(self, account: str) -> list[LedgerEntry]:
         """List an account's payments, without written-off payments."""
         self.account(account)
-        found: dict[str, LedgerEntry] = {}
-        for each in self.entries():
-            if each.account == account and each.payment:
-                found.pop(each.payment, None)
-                if each.kind == SPEND:
-                    found[each.payment] = each
-        return list(found.values())
+        return sums.valid_payments(each for each in self.entries() if each.account == account)
 
     def to_dp_event(self, account: str, period: str | None = None, *, ignore_delta: bool = False) -> Any:
         """Convert an account's payments to a single event, which requires the package dp-accounting.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
 from fractions import Fraction
@@ -14,6 +16,8 @@ from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.words import float_above, round_down, round_up
 
 _DIGITS, _STEPS, _MOST = 4, 48, 1_000_000
+MAX_COUNT = 1000
+"""Largest number of releases that `LossLimit.count` counts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +108,11 @@ class LossLimit:
             middle = (low + high) / 2
             low, high = (middle, high) if self.holds(loss.plus(Loss(middle))) else (low, middle)
         return Loss(low)
+
+    def count(self, spent: Loss, loss: Loss) -> int:
+        """Count the further releases with this loss that the limit allows, up to `MAX_COUNT`."""
+        _, *totals = itertools.accumulate(itertools.repeat(loss, MAX_COUNT), Loss.plus, initial=spent)
+        return bisect.bisect_left(totals, True, key=lambda total: not self.holds(total))
 
     def words(self, loss: Loss | None = None) -> str:
         """Format the limit, or a loss in its units, rounded up to a few digits.

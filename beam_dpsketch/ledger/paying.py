@@ -13,7 +13,7 @@ from typing import Any
 
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError, LedgerError
 from beam_dpsketch.ledger import entries
-from beam_dpsketch.ledger.entries import NAMED, SPEND, WRITE_OFF, Account, LedgerEntry, read_account
+from beam_dpsketch.ledger.entries import NAMED, RECORDED, SPEND, WRITE_OFF, Account, LedgerEntry, read_account
 from beam_dpsketch.ledger.places import open_store
 from beam_dpsketch.ledger.store import Book
 from beam_dpsketch.privacy.loss.composition import Loss
@@ -86,7 +86,10 @@ class AccountBill:
             book.add(entry, occasion_of(payment, known))
 
     def _check_same(self, known: LedgerEntry, book: Book) -> None:
-        """Refuse a different release with the name of a paid run, and a release id repeated in a new period."""
+        """Refuse a release that is recorded again, and another release or a new period with the name of a paid run."""
+        if self.what.get(RECORDED) and known.loss == self.loss:
+            words = f"account {known.account!r} has already paid for this release, by entry {known.number}"
+            raise LedgerError("", f"{words}. Nothing was spent", "E149")
         if (known.account, known.loss) != (self.payer.account, self.loss):
             raise LedgerError(
                 "", f"payment {known.payment} is for another release. This release is not paid for", "E144"
@@ -142,8 +145,8 @@ class AccountBill:
         return total
 
 
-def check_together(bills: Iterable[AccountBill]) -> None:
-    """Raise if bills cannot be paid in sequence, without spending."""
+def check_together(bills: Iterable[AccountBill]) -> list[Loss]:
+    """Compute the totals of all accounts after their bills, or raise if they cannot pay in sequence. Spend nothing."""
     spent: dict[tuple[str, str, str], Loss] = {}
     for bill in bills:
         with open_store(bill.payer.address).reading() as execute:
@@ -152,6 +155,7 @@ def check_together(bills: Iterable[AccountBill]) -> None:
             account, _, period = bill._place(book)
             place = bill.payer.address, account.name, period
             spent[place] = bill._total(account, period, spent.get(place) or book.total(account.name, period))
+    return [*spent.values()]
 
 
 def account_of(book: Book, name: str) -> Account:

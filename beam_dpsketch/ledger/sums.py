@@ -21,6 +21,7 @@ class Balance(NamedTuple):
       spent: total loss of all paid releases, exact.
       payments: number of valid payments.
       written_off: number of written-off payments.
+      last: loss of the last valid payment, or `None` without payments.
     """
 
     account: Account
@@ -28,6 +29,7 @@ class Balance(NamedTuple):
     spent: Loss
     payments: int
     written_off: int
+    last: Loss | None
 
     @property
     def share(self) -> float:
@@ -38,6 +40,11 @@ class Balance(NamedTuple):
     def left(self) -> Loss:
         """Largest loss of another release, rounded down: pure under a pure limit."""
         return self.account.limit.left(self.spent)
+
+    @property
+    def left_like_last(self) -> int | None:
+        """Number of further releases with the loss of the last one, at most 1,000; `None` without payments."""
+        return None if self.last is None else self.account.limit.count(self.spent, self.last)
 
 
 def balances_of(entries: Iterable[LedgerEntry]) -> list[Balance]:
@@ -56,9 +63,19 @@ def balances_of(entries: Iterable[LedgerEntry]) -> list[Balance]:
 def _balance(accounts: dict[str, Account], name: str, period: str, found: list[LedgerEntry]) -> Balance:
     if name not in accounts:
         raise LedgerError("", f"ledger entry {found[0].number} is damaged: its account does not exist", "E142")
-    written_off = sum(each.kind == WRITE_OFF for each in found)
-    spent = found[-1].total if found else Loss()
-    return Balance(accounts[name], period, spent, len(found) - 2 * written_off, written_off)
+    paid = valid_payments(found)
+    spent, last = found[-1].total if found else Loss(), paid[-1].loss if paid else None
+    return Balance(accounts[name], period, spent, len(paid), (len(found) - len(paid)) // 2, last)
+
+
+def valid_payments(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    """List payments without written-off payments, oldest first."""
+    found: dict[str, LedgerEntry] = {}
+    for each in entries:
+        found.pop(each.payment, None)
+        if each.kind == SPEND:
+            found[each.payment] = each
+    return [*found.values()]
 
 
 def together(balances: Iterable[Balance]) -> Loss:

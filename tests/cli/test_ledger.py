@@ -12,10 +12,13 @@ from typing import Any
 
 import dp_accounting
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from beam_dpsketch import Ledger, LossLimit, PrivacySpec
+from beam_dpsketch import Ledger, LossLimit, PrivacySpec, read_releases
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.loss.composition import Loss
+from beam_dpsketch.statement.accounting import add_up
 from tests.cli.consoles import run
 from tests.helpers.ledgers import pay, with_account
 from tests.ledger.page import write_year
@@ -64,6 +67,12 @@ def test_accounts_of_all_kinds_of_limits(tmp_path: Path, monkeypatch: pytest.Mon
         ("plot year.db --output year.txt", "--output must end with .png, .svg or .pdf"),
         ("plot year.db --account other --output year.png", "account must be in the ledger, got 'other'"),
         ("export year.db --output year.db", "--output must end with .csv or .json"),
+        ("ask year.db visits", "one of the arguments --config --epsilon --rho is required"),
+        ("ask year.db visits --rho 1 --period 2026-01", 'period must be a year such as "2026"'),
+        ("ask year.db visits --config notes.txt --delta 1e-6", "--config and --delta cannot be combined"),
+        ("ask year.db visits --rho 9 --period 2026", "account 'visits' cannot pay for this release in 2026"),
+        ("record year.db visits none.dpsketch", "no file matches none.dpsketch"),
+        ("record year.db visits notes.txt", "notes.txt"),
         ("spend year.db", "argument COMMAND: expected one of create, list"),
         ("", "the following arguments are required: COMMAND"),
     ],
@@ -87,6 +96,59 @@ def test_a_write_off_gives_back_and_stays(year: Ledger) -> None:
     assert (entry.who, entry.what["reason"]) == ("Ada", "never made")
     assert year.balances()[0].spent.rho == before - entry.loss.rho
     assert run("ledger", "verify", "year.db")[0] == 0
+
+
+RELEASES = Path(__file__).parents[2] / "docs" / "releases"
+
+
+def test_a_release_is_recorded_once_with_its_loss(tmp_path: Path) -> None:
+    """All releases of a run are one payment, and a release that was paid for as it was made is not paid for again."""
+    ledger = with_account(tmp_path / "spent.db", LossLimit(rho=0.35, delta=1e-6))
+    record = ("ledger", "record", ledger.address, "visits")
+    code, said = run(*record, str(RELEASES / "cities.dpsketch"), str(RELEASES / "delays.dpsketch"), "--who", "Ada")
+    assert (code, said.count("is entered: rho = 0.1006")) == (0, 2)
+    spent = add_up(read_releases(RELEASES / "delays.dpsketch")[0].privacy for _ in range(2))[0].loss
+    assert [each.loss for each in ledger.paid("visits")] == [spent, spent]
+    assert {each.who for each in ledger.paid("visits")} == {"Ada"}
+    code, said = run(*record, str(RELEASES / "cities.dpsketch"))
+    assert (code, "has already paid for this release, by entry" in said) == (2, True)
+    assert "left for one release: rho = 0.1489" in (said := run("ledger", "show", ledger.address, "visits")[1])
+    assert "that is 1 release like the last one" in said
+    assert run("ledger", "verify", ledger.address)[0] == 0
+
+
+def test_a_release_above_the_limit_or_of_another_unit_is_not_recorded(tmp_path: Path) -> None:
+    ledger = with_account(tmp_path / "spent.db", LossLimit(rho=0.1, delta=1e-6))
+    for name, code in (("cities", "E130"), ("words", "E134")):
+        assert (
+            f"[dpsketch-{code}]"
+            in run("ledger", "record", ledger.address, "visits", str(RELEASES / name) + ".dpsketch")[1]
+        )
+    assert not ledger.paid("visits")
+
+
+def test_the_ledger_is_asked_without_paying(tmp_path: Path) -> None:
+    ledger = with_account(tmp_path / "spent.db", LossLimit(rho=0.35, delta=1e-6))
+    ask = ("ledger", "ask", ledger.address, "visits")
+    assert "Left for one release after it: rho = 0.25" in (said := run(*ask, "--rho", "1/10")[1])
+    assert "that is 2 releases like this one. Nothing was spent" in said
+    code, said = run(*ask, "--config", str(RELEASES / "visits.yaml"))
+    assert (code, "can pay for this release: rho = 0.1006. Left" in said) == (0, True)
+    assert run(*ask, "--rho", "2/5")[0] == 2
+    assert not ledger.paid("visits")
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.booleans())
+def test_releases_like_this_are_counted_exactly(spent: int, each: int, is_pure: bool) -> None:
+    """As many fit as are counted, and one more does not."""
+    loss = Loss.of_pure(Fraction(each, 20)) if is_pure else Loss(Fraction(each, 200))
+    for limit in (LossLimit(rho=1), LossLimit(epsilon=4, delta=1e-6), LossLimit(epsilon=3)):
+        total = Loss.of_pure(Fraction(spent, 20))
+        count = limit.count(total, loss)
+        for _ in range(count):
+            total = total.plus(loss)
+        assert count == 0 or limit.holds(total)
+        assert not limit.holds(total.plus(loss))
 
 
 def test_what_is_left_is_granted_and_a_little_more_is_not(tmp_path: Path) -> None:
