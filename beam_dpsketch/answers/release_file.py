@@ -82,8 +82,8 @@ def read_files(
         value = element[1] if isinstance(element, tuple) else element
         if kind and (not isinstance(value, kind) or keyed != isinstance(element, tuple)):
             found = type(value).__name__ if value is element else f"(key, {type(value).__name__}) pairs"
-            fix = f"Set kind={type(value).__name__} and keyed={isinstance(element, tuple)}, or read other files"
-            raise ArgumentTypeError("", f"kind and keyed must match the files, which contain {found}. {fix}", "E712")
+            words = f"kind and keyed must match the files, which contain {found}. Change them, or read other files"
+            raise ArgumentTypeError("", words, "E712")
     return elements
 
 

@@ -260,7 +260,9 @@ def test_local_files_are_read_in_the_order_of_their_names(folder: Path) -> None:
     ],
 )
 def test_what_is_not_expected_is_refused_by_name(name: str, arguments: Any, found: str, folder: Path) -> None:
-    with pytest.raises(TypeError, match=rf"which contain {found}\. Set kind=Released.* \[dpsketch-E712\]$"):
+    with pytest.raises(
+        TypeError, match=rf"which contain {found}\. Change them, or read other files \[dpsketch-E712\]$"
+    ):
         read_releases(folder / f"{name}.dpsketch", **arguments)
 
 
