@@ -267,7 +267,7 @@ def test_a_stream_cannot_be_idempotent_under_a_norm() -> None:
     transform = frequencies(by_id(max_windows=3, period=300)).with_idempotent_noise(
         release_id="visits", secret=EnvironmentSecret("OF_TESTS")
     )
-    elements = beam.Pipeline(runner=FN_API) | Stream().add_elements([1]) | in_windows(FIXED)
+    elements = beam.Pipeline(runner=FN_API) | Stream().add_elements([visit(1)]) | in_windows(FIXED)
     with pytest.raises(WindowingError, match=r"Use bounded input. .*RecordBounds .* only within one window"):
         elements | transform
 

@@ -12,6 +12,8 @@ from typing import Any, Optional
 import apache_beam as beam
 import numpy as np
 import pytest
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms import trigger, window
 from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
@@ -37,6 +39,7 @@ from beam_dpsketch import (
     Thresholding,
     TimeRange,
     TreeSpec,
+    WindowingError,
 )
 from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.transforms import (
@@ -352,3 +355,39 @@ def test_pairs_are_refused_in_declared_windows_too(windows: Any) -> None:
 )
 def test_what_is_no_pair_or_says_what_is_counted_is_taken(element_type: Any, given: dict[str, Any]) -> None:
     build_pairs(element_type, DOORS["frequencies"](**given))
+
+
+OFTEN = beam.WindowInto(
+    window.FixedWindows(60),
+    trigger=trigger.Repeatedly(trigger.AfterCount(1)),
+    accumulation_mode=trigger.AccumulationMode.DISCARDING,
+    allowed_lateness=5,
+    timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_LATEST,
+)
+
+
+@pytest.mark.parametrize(
+    ("windows", "given", "wanted"),
+    [
+        (None, {}, "E402 E419 E417"),
+        (None, {"keys": CITIES}, "E402 E419 E417 E420"),
+        (OFTEN, {"keys": CITIES}, "E405 E406 E401 E419 E417 E420"),
+        (beam.WindowInto(window.Sessions(60)), {}, "E409 E419 E417"),
+        (OFTEN, {"windows": HORIZON}, "E403 E405 E406 E419"),
+        (beam.WindowInto(window.FixedWindows(60)), {"windows": TimeRange(0, 90)}, "E419 E413"),
+    ],
+)
+def test_all_refusals_of_windows_come_at_once(windows: Any, given: dict[str, Any], wanted: str) -> None:
+    elements = beam.Pipeline(runner=FN_API) | Stream().add_elements(["a"])
+    elements = elements if windows is None else elements | windows
+    with pytest.raises(WindowingError) as refused:
+        elements | frequencies(privacy_unit=PrivacyId(lambda name: name, NormBound(2)), item=lambda name: name, **given)
+    assert [each.code for each in refused.value.refusals] == wanted.split()
+
+
+def test_all_refusals_of_bounded_windows_come_at_once() -> None:
+    users = PrivacyId(lambda name: name, NormBound(2), max_windows=3, period=90)
+    elements = beam.Pipeline(runner=FN_API) | beam.Create(["a"]) | OFTEN
+    with pytest.raises(WindowingError) as refused:
+        elements | frequencies(privacy_unit=users, item=lambda name: name)
+    assert [each.code for each in refused.value.refusals] == ["E405", "E406", "E401", "E418", "E416"]

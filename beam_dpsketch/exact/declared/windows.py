@@ -10,7 +10,7 @@ import dataclasses
 import logging
 from typing import NamedTuple
 
-from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.errors import AllAtOnce, WindowingError
 from beam_dpsketch.exact.bounding.parts import Scale
 from beam_dpsketch.exact.declared.public import MAX_RELEASES, TimeRange
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
@@ -44,6 +44,11 @@ class Windowing(NamedTuple):
     @property
     def is_global(self) -> bool:
         return not self.size
+
+    @property
+    def never_ends(self) -> bool:
+        """Whether the only window is never released."""
+        return self.is_global and not self.is_bounded
 
     @property
     def edges(self) -> tuple[int, ...]:
@@ -98,26 +103,30 @@ def windowing_of_table(declared: ReleaseSpec) -> Windowing:
 
 
 def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
-    """Plan the released windows and their terms, and raise for windows in which privacy would not be guaranteed."""
+    """Plan the released windows and their terms.
+
+    Raise for windows in which privacy would not be guaranteed, with all refusals at once.
+    """
     if declared.horizon is not None:
         return _over_horizon(declared, declared.horizon, windowing.is_bounded)
-    starts, periods, limit = None, None, declared.privacy_id
-    if limit is not None:
-        _check_limit(limit, windowing)
-    if declared.time_range is not None:
-        keys = len(declared.public_keys or [None])
-        starts = window_starts(declared.time_range, windowing, keys)
+    starts, periods, limit, within = None, None, declared.privacy_id, declared.time_range
+    windows_are_public = within is not None or (windowing.is_global and windowing.is_bounded)
+    with AllAtOnce() as checks:
+        if limit is not None:
+            checks.do(_check_limit, limit, windowing, within)
+        if within is not None and not windowing.never_ends:
+            keys = len(declared.public_keys or [None])
+            starts = checks.do(window_starts, within, windowing, keys)
+        if limit is not None and not windowing.never_ends:
+            periods = checks.do(_limit_periods, limit, windowing, starts)
+        if declared.public_keys is not None and not windows_are_public and not declared.hides_keys_and_windows:
+            words = (
+                "$PublicKeys in undeclared windows would reveal which windows have data for a key. Use "
+                "$windows_from_to, the global window, or $AssumePublicKeys"
+            )
+            checks.refuse(WindowingError("", words, "E420"))
+    if starts is not None:
         _LOG.info("%d releases: %d declared windows, %d keys in each", len(starts) * keys, len(starts), keys)
-    if limit is not None:
-        periods = _limit_periods(limit, windowing, starts)
-    windows_are_public = windowing.is_global or starts is not None
-    if declared.public_keys is not None and not windows_are_public and not declared.hides_keys_and_windows:
-        raise WindowingError(
-            "",
-            "$PublicKeys in undeclared windows would reveal which windows have data for a key. Use "
-            "$windows_from_to, the global window, or $AssumePublicKeys",
-            "E420",
-        )
     terms = declared.terms_of_each(
         in_windows=not windowing.is_global, overlapping=windowing.per_element, is_stream=not windowing.is_bounded
     )
@@ -133,22 +142,21 @@ def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
 def _over_horizon(declared: ReleaseSpec, horizon: Horizon, is_bounded: bool) -> WindowPlan:
     """Plan the windows of a horizon, which is a single period."""
     limit, keys, rows = declared.privacy_id, len(declared.public_keys or [None]), horizon.rows.row_count
-    if limit is not None and limit.has_norm:
-        _check_norm(limit, is_bounded)
-    if not is_bounded and declared.is_keyed and declared.public_keys is None:
-        raise WindowingError(
-            "keys",
-            "must be $PublicKeys with a horizon on unbounded input: rows are published before all keys are known. "
-            "Select keys from earlier data with SelectKeys",
-            "E319",
-        )
-    if rows * keys > MAX_RELEASES:
-        raise WindowingError(
-            "",
-            f"The horizon would produce {rows * keys} rows ({rows} for each of {keys} keys), more than "
-            f"{MAX_RELEASES}. Use fewer windows or fewer keys",
-            "E414",
-        )
+    with AllAtOnce() as checks:
+        if limit is not None and limit.has_norm:
+            checks.do(_check_norm, limit, is_bounded)
+        if not is_bounded and declared.is_keyed and declared.public_keys is None:
+            words = (
+                "must be $PublicKeys with a horizon on unbounded input: rows are published before all keys are known. "
+                "Select keys from earlier data with SelectKeys"
+            )
+            checks.refuse(WindowingError("keys", words, "E319"))
+        if rows * keys > MAX_RELEASES:
+            words = (
+                f"The horizon would produce {rows * keys} rows ({rows} for each of {keys} keys), more than "
+                f"{MAX_RELEASES}. Use fewer windows or fewer keys"
+            )
+            checks.refuse(WindowingError("", words, "E414"))
     terms = declared.row_terms(is_bounded=is_bounded)
     terms = dataclasses.replace(terms, uncounted=_uncounted(declared, terms, is_bounded))
     starts = range(horizon.start_micros, horizon.end_micros, horizon.size_micros)
@@ -169,23 +177,31 @@ def _uncounted(declared: ReleaseSpec, terms: ReleaseTerms, is_bounded: bool) -> 
     return found | Uncounted.EXCESS_WEIGHT if declared.weight is not None and terms.lost is None else found
 
 
-def _check_limit(limit: PrivacyId, windowing: Windowing) -> None:
+def _check_limit(limit: PrivacyId, windowing: Windowing, within: TimeRange | None) -> None:
     """Raise for a privacy id that cannot be bounded in these windows."""
-    if not windowing.is_bounded:
-        words = (
-            "must not be $AutoNorm on unbounded input: a $NormBound is needed before all data are known. "
-            "Set the norm that an earlier release reports"
-        )
-        limit.bounds.given(WindowingError("bounds", words, "E218"))
-    if limit.has_norm and not windowing.is_global:
-        _check_norm(limit, windowing.is_bounded)
-    elif windowing.per_element > 1 and limit.max_windows is None:
-        raise WindowingError(
-            "",
-            "SlidingWindows with a $PrivacyId require max_windows. Without it, a privacy id could count in any "
-            "number of overlapping windows. Set max_windows, use FixedWindows, or protect single records with $Record",
-            "E421",
-        )
+    with AllAtOnce() as checks:
+        if not windowing.is_bounded:
+            words = (
+                "must not be $AutoNorm on unbounded input: a $NormBound is needed before all data are known. "
+                "Set the norm that an earlier release reports"
+            )
+            checks.do(limit.bounds.given, WindowingError("bounds", words, "E218"))
+        if limit.has_norm and (windowing.never_ends or not windowing.is_global):
+            checks.do(_check_norm, limit, windowing.is_bounded)
+        elif windowing.per_element > 1 and limit.max_windows is None:
+            words = (
+                "SlidingWindows with a $PrivacyId require max_windows. Without it, a privacy id could count in any "
+                "number of overlapping windows. Set max_windows, use FixedWindows, or protect single records with "
+                "$Record"
+            )
+            checks.refuse(WindowingError("", words, "E421"))
+        is_limited = limit.has_norm or limit.max_windows is not None
+        if not windowing.is_bounded and is_limited and not limit.period_micros and within is None:
+            words = (
+                "max_windows on unbounded input requires a period or $windows_TimeRange, at whose end the counted "
+                "windows of each privacy id are forgotten"
+            )
+            checks.refuse(WindowingError("", words, "E417"))
 
 
 def _check_norm(limit: PrivacyId, is_bounded: bool) -> None:
@@ -276,14 +292,7 @@ def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> 
         return count, Periods(period_micros, start)
     if starts is not None:
         return len(starts), Periods(starts[-1] + windowing.size - start, start)
-    if windowing.is_bounded:
-        return None, Periods()
-    raise WindowingError(
-        "",
-        "max_windows on unbounded input requires a period or $windows_TimeRange, at whose end the counted windows of "
-        "each privacy id are forgotten",
-        "E417",
-    )
+    return None, Periods()
 
 
 def _windows_of_bound(terms: ReleaseTerms, windowing: Windowing, starts: range | None) -> int | None:

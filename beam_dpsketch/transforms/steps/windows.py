@@ -20,7 +20,7 @@ from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
-from beam_dpsketch.errors import ArgumentError, WindowingError
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, WindowingError
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import Periods, Windowing, WindowPlan, plan_windows
 from beam_dpsketch.exact.domains.timestamps import MILLISECOND
@@ -32,61 +32,61 @@ _FINER = "For early answers, use finer windows, each with its own release"
 
 def check_windowing(elements: beam.PCollection) -> Windowing:
     """Describe the windows of elements. Raise `WindowingError` if any may be released more than once."""
-    _check_fires_once(elements)
+    with AllAtOnce() as checks:
+        described = _described(elements, checks)
+    assert described is not None
+    return described
+
+
+def _described(elements: beam.PCollection, checks: AllAtOnce) -> Windowing | None:
+    checks.do(_check_fires_once, elements)
     if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
-        raise WindowingError(
-            "timestamp_combiner",
-            "must be OUTPUT_AT_EOW. Other combiners would publish the time of the first or last record as the time "
-            "of the release. Remove it from WindowInto",
-            "E401",
+        words = (
+            "must be OUTPUT_AT_EOW. Other combiners would publish the time of the first or last record as the time of "
+            "the release. Remove it from WindowInto"
         )
+        checks.refuse(WindowingError("timestamp_combiner", words, "E401"))
     if is_global(elements) and not elements.is_bounded:
-        raise WindowingError(
-            "",
+        words = (
             "Unbounded input in the global window never produces a release. Add WindowInto(FixedWindows(...)) before "
-            "this transform",
-            "E402",
+            "this transform"
         )
-    return describe_windowing(elements.windowing.windowfn, is_bounded=elements.is_bounded)
+        checks.refuse(WindowingError("", words, "E402"))
+    return checks.do(describe_windowing, elements.windowing.windowfn, is_bounded=elements.is_bounded)
 
 
-def check_no_windowing(elements: beam.PCollection) -> Windowing:
-    """Describe elements without windows. Raise for windows before a transform that creates its own."""
+def _described_without_windows(elements: beam.PCollection, checks: AllAtOnce) -> Windowing:
+    """Describe elements of a transform that creates its own windows, and refuse others."""
     if not is_global(elements):
-        raise WindowingError(
-            "",
+        words = (
             f"{type(elements.windowing.windowfn).__name__} before a continual release is not supported. The horizon "
-            "defines the windows. Remove the WindowInto",
-            "E403",
+            "defines the windows. Remove the WindowInto"
         )
-    _check_fires_once(elements)
+        checks.refuse(WindowingError("", words, "E403"))
+    checks.do(_check_fires_once, elements)
     return Windowing(is_bounded=elements.is_bounded)
 
 
 def _check_fires_once(elements: beam.PCollection) -> None:
     windowing = _windowing_of(elements)
-    _check_upstream_flattens(elements)
     services = elements.pipeline.options.view_as(GoogleCloudOptions).dataflow_service_options or []
-    if "streaming_mode_at_least_once" in services:
-        raise WindowingError(
-            "",
-            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly. Remove it",
-            "E404",
-        )
-    if not fires_once(trigger := windowing.triggerfn):
-        raise WindowingError(
-            "",
-            f"trigger={type(trigger).__name__} may fire a window early or several times, and each firing would be a "
-            f"new release. Remove it from WindowInto. {_FINER}",
-            "E405",
-        )
-    if windowing.allowed_lateness != 0:
-        raise WindowingError(
-            "allowed_lateness",
-            "must be 0: late data would release the window again. Remove it from WindowInto. Records that arrive after "
-            "the watermark has passed their window are then dropped",
-            "E406",
-        )
+    with AllAtOnce() as checks:
+        checks.do(_check_upstream_flattens, elements)
+        if "streaming_mode_at_least_once" in services:
+            words = "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly"
+            checks.refuse(WindowingError("", f"{words}. Remove it", "E404"))
+        if not fires_once(trigger := windowing.triggerfn):
+            words = (
+                f"trigger={type(trigger).__name__} may fire a window early or several times, and each firing would be "
+                f"a new release. Remove it from WindowInto. {_FINER}"
+            )
+            checks.refuse(WindowingError("", words, "E405"))
+        if windowing.allowed_lateness != 0:
+            words = (
+                "must be 0: late data would release the window again. Remove it from WindowInto. Records that arrive "
+                "after the watermark has passed their window are then dropped"
+            )
+            checks.refuse(WindowingError("allowed_lateness", words, "E406"))
 
 
 def fires_once(trigger: Any) -> bool:
@@ -203,11 +203,21 @@ def steps_before(elements: beam.PCollection, *stops: type[beam.PTransform]) -> I
 
 
 def plan_of(elements: beam.PCollection, declared: ReleaseSpec) -> WindowPlan:
-    """Plan the released windows and their terms. Raise for windows in which privacy would not be guaranteed."""
+    """Plan the released windows and their terms.
+
+    Raise for windows in which privacy would not be guaranteed, with all refusals at once.
+    """
     if declared.time is not None:
         raise ArgumentError("time", "is supported only for tables. Remove it, and use WindowInto in pipelines", "E429")
-    check = check_windowing if declared.horizon is None else check_no_windowing
-    return plan_windows(declared, check(elements))
+    _windowing_of(elements)
+    with AllAtOnce() as checks:
+        describe = _described if declared.horizon is None else _described_without_windows
+        windowing = describe(elements, checks)
+        if windowing is None and not elements.is_bounded:
+            windowing = Windowing(is_bounded=False)  # checks the limits that no windows need
+        plan = None if windowing is None else checks.do(plan_windows, declared, windowing)
+    assert plan is not None
+    return plan
 
 
 def windows_of(horizon: Horizon, size: int = 1) -> window.FixedWindows:

@@ -23,6 +23,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquet, ReadFromParquetBatched
+from apache_beam.testing.test_stream import ElementEvent
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.typehints import row_type, trivial_inference, typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
@@ -112,10 +113,10 @@ class ReadsElements(Replayable):
 
     def check_types(self, elements: beam.PCollection) -> None:
         """Raise for unusable element types, and warn once about arguments that types leave open."""
-        reader, sketch_input = self._declared.reader, self._declared.sketch_input
+        reader, sketch_input, element_type = self._declared.reader, self._declared.sketch_input, type_of(elements)
         if not reader.per_key:
-            refuse_pairs(reader.selectors, elements.element_type)
-        questions = open_questions(reader, sketch_input, elements.element_type, source_columns(elements))
+            refuse_pairs(reader.selectors, element_type)
+        questions = open_questions(reader, sketch_input, element_type, source_columns(elements))
         if questions and not self._is_checked:
             warnings.warn(
                 f"{self.default_label()} cannot check {'; '.join(questions)}: element types are unknown or too "
@@ -346,6 +347,16 @@ def _question(argument: str, selector: Selector, kind: Any, is_known: bool, read
             raise ArgumentTypeError("", f"{words} has type {reason}", "E603")
         return f"{words} (which seems to return {reason})"
     return None if is_known else words
+
+
+def type_of(elements: beam.PCollection) -> Any:
+    """Find the declared type of elements. A `TestStream` declares none, so infer it from its elements."""
+    step = elements.producer
+    while step is not None and isinstance(step.transform, beam.WindowInto):
+        step = step.inputs[0].producer
+    events = getattr(step and step.transform, "_events", ()) if _is_open(elements.element_type) else ()
+    values = [each.value for event in events if isinstance(event, ElementEvent) for each in event.timestamped_values]
+    return typehints.Union[tuple(map(trivial_inference.instance_to_type, values))] if values else elements.element_type
 
 
 def source_columns(elements: beam.PCollection) -> frozenset[str] | None:

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from apache_beam.testing.test_stream import TestStream as Stream
 
 from beam_dpsketch import (
     AssumePublicKeys,
@@ -400,3 +401,21 @@ def test_sample_values_that_would_be_clamped_are_warned_of_once(name: str) -> No
     with pytest.warns(InputWarning, match=message) as caught:
         transform.check(sample)
     assert len(caught) == 1
+
+
+def test_elements_of_a_test_stream_have_their_own_types() -> None:
+    def released(item: str, *rows: Any) -> None:
+        stream = Stream().add_elements(rows[:1]).add_elements(rows[1:])
+        windows = beam.WindowInto(beam.window.FixedWindows(60))
+        users = PrivacyId("user", FOUR, max_windows=2, period=120)
+        elements = beam.Pipeline(runner=FN_API) | stream | windows
+        elements | PrivateFrequencies(SPEC, PRIVACY, privacy_unit=users, item=item)
+
+    row = beam.Row(user="u", city="Oslo")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InputWarning)
+        released("city", row, row)
+    with pytest.raises(ValueError, match=r"item='town' is not a field. Fields: user, city"):
+        released("town", row)
+    with pytest.warns(InputWarning, match="cannot check"):
+        released("city", {"user": "u", "city": "Oslo"})
