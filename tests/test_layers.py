@@ -24,7 +24,7 @@ LAYERS = [
     {"noise"},
     {"answers"},
     {"planning", "plots"},
-    {"by_hand"},
+    {"by_hand", "research"},
     {"explore"},
     {"config"},
     {"frames"},

@@ -89,6 +89,10 @@ WITHIN_NOISE = Note(
     "values: the number 1 and the text 1 are different items.",
 )
 
+NOT_PRIVATE = Note(
+    "not_private", "This release is NOT PRIVATE: the seed of its noise is public. Never publish a release of real data."
+)
+
 ONE_RECORD_EACH = Note(
     "one_record_each",
     "Each privacy id has about one record. Check that its column identifies persons: with ids of orders or sessions, "
@@ -125,7 +129,9 @@ def of_noise(reach: float, compared: str) -> Notes:
 
 
 def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
-    """Warn about an epsilon with weak protection, and a delta that could expose a privacy unit."""
+    """Warn about noise from a public seed, an epsilon with weak protection, and a delta that could expose a unit."""
+    if not privacy.is_private:
+        return (NOT_PRIVATE,)
     epsilon, delta, found = privacy.reported_epsilon, privacy.delta_of_epsilon, []
     if LARGE_EPSILON < epsilon < math.inf:
         words = f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g} gives little protection"

@@ -22,7 +22,6 @@ from beam_dpsketch.answers.estimators import lost_weight
 from beam_dpsketch.answers.estimators.lost_weight import LostWeight
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy.loss.composition import Loss, event_of
-from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.summary_counts import CLIPPED, UNITS, WEIGHT, Uncounted
 from beam_dpsketch.statement import release_format, statement_text
 from beam_dpsketch.statement.clipping import Clipping, ClippingState
@@ -218,7 +217,7 @@ class PrivacyStatement(Stated):
             disclosed=self.disclosed | other.disclosed,
             uncounted=self.uncounted | other.uncounted,
             reported_delta=min(self.reported_delta, other.reported_delta),
-            randomness=other.randomness if self.randomness is Randomness.SYSTEM else self.randomness,
+            randomness=self.randomness.joined(other.randomness),
             release_ids=self.release_ids + other.release_ids,
             side=add_up(self.side, other.side),
             own_total=None,

@@ -70,6 +70,8 @@ def show_spent(arguments: argparse.Namespace) -> int:
         note(FormatError(f"{error.message}. Its privacy loss is not in these sums"))
     spent = add_up((each.released.privacy for each in stored), [each.spent.privacy for each in nothing])
     output.print_rows([_spent_row(each, arguments.delta) for each in spent], arguments)
+    if public := [each for each in stored if not each.released.privacy.is_private]:
+        note(f"{len(public)} release(s) are NOT PRIVATE: the seed of their noise is public, and these sums are wrong")
     note(
         "composed over these files and rounded up, on the assumption that all are about the same people. The result "
         "can be less than the sum. Other releases about these people add to it."

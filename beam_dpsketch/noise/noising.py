@@ -158,7 +158,7 @@ def release_parts(
     statement = Stated.of(
         terms,
         calibration.per_table,
-        randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
+        randomness=Randomness.of(None if randomness is None else randomness[0]),
         release_id=bytes(RELEASE_ID_BYTES),
         side=calibration.notes,
         lost=lost,

@@ -127,7 +127,7 @@ class Run:
     @property
     def source(self) -> Randomness:
         """Source of the noise."""
-        return Randomness.SYSTEM if self._secret is None else Randomness.KEYED
+        return Randomness.of(self._secret)
 
     def name(self, drawn: bytes | None = None) -> bytes:
         """Derive the run's name from the secret. Without a secret, use the name drawn before, or draw a new name.

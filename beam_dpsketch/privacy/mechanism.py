@@ -40,6 +40,7 @@ from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
 
 
@@ -50,6 +51,16 @@ class Randomness(enum.Enum):
     KEYED = (
         "a generator keyed with a secret, so the guarantee holds against those who cannot break it or learn the secret"
     )
+    PUBLIC = "a public seed for tests: NOT PRIVATE"
+
+    @classmethod
+    def of(cls, keyed: KeyedRandomness | None) -> Randomness:
+        """Determine the source of noise with this secret. `None` uses system entropy."""
+        return cls.SYSTEM if keyed is None else cls.KEYED if keyed.is_secret else cls.PUBLIC
+
+    def joined(self, other: Randomness) -> Randomness:
+        """Determine the source of combined releases: the one with the weaker guarantee."""
+        return max(self, other, key=[*Randomness].index)
 
 
 _MIN_SCALE = Fraction(1, 16)

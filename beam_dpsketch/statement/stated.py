@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 from typing import Self
 
@@ -263,14 +264,22 @@ class Stated:
         """Highest accuracy, rounded up, at which an attacker with all other records guesses about a privacy unit.
 
         The guess is whether the privacy unit is in the data, or which version of it. Both answers are equally likely
-        beforehand, so 50 % is a coin flip. Source: `privacy.loss.composition`.
+        beforehand, so 50 % is a coin flip. Noise from a public seed hides nothing. Source: `privacy.loss.composition`.
         """
-        return self.loss.attack_accuracy
+        return self.loss.attack_accuracy if self.is_private else 1.0
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the noise protects anyone. Noise from a public seed does not."""
+        return self.randomness is not Randomness.PUBLIC
 
     @property
     def reported_epsilon(self) -> float:
-        """Reported epsilon at `delta_of_epsilon`. Infinite if not pure and the release's own delta is at least that."""
-        return self.loss.shown(self.reported_delta)[0]
+        """Reported epsilon at `delta_of_epsilon`.
+
+        Infinite if not pure and the release's own delta is at least that, or if the seed of the noise is public.
+        """
+        return self.loss.shown(self.reported_delta)[0] if self.is_private else math.inf
 
     @property
     def delta_of_epsilon(self) -> float:

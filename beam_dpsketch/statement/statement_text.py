@@ -29,7 +29,11 @@ _CHANGE = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "whether {} was included",
 }
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
-_KEYED = "; it holds against everyone who does not know the secret that the noise is derived from"
+_GUARANTEES = {
+    Randomness.SYSTEM: "{}",
+    Randomness.KEYED: "{}; it holds against everyone who does not know the secret that the noise is derived from",
+    Randomness.PUBLIC: "none, NOT PRIVATE: the seed of the noise is public. With secret noise: {}",
+}
 _LARGEST_EXPONENT, _LARGEST_DENOMINATOR, _WIDTH = 20, 1000, 14
 
 
@@ -37,11 +41,10 @@ def summary(statement: Stated, clipping: Clipping) -> dict[str, str]:
     """Format the summary lines for all readers, by heading. Losses are rounded up."""
     run_count = len(runs(statement.release_ids))
     bounds = statement.bounds.words(statement, combined=run_count > 1)
-    keyed = "" if statement.randomness is Randomness.SYSTEM else _KEYED
-    loss, change = loss_in_words(statement.loss, statement.reported_delta), change_in_words(statement)
+    guarantee = f"{loss_in_words(statement.loss, statement.reported_delta)}, for {change_in_words(statement)}"
     return {
         "Protects": statement.privacy_unit.value,
-        "Guarantee": f"{loss}, for {change}{keyed}",
+        "Guarantee": _GUARANTEES[statement.randomness].format(guarantee),
         "Meaning": _meaning(statement),
         "Contribution": bounds + (f", in each of {run_count} runs" if run_count > 1 else ""),
         **_selection(statement),
@@ -148,6 +151,8 @@ def _given(statement: Stated) -> str:
 
 
 def _meaning(statement: Stated) -> str:
+    if not statement.is_private:
+        return "anyone who knows the seed can compute the exact counters"
     accuracy = round_up(100 * statement.attack_accuracy, 3)
     return (
         f"an attacker who knows all other records guesses {_CHANGE[statement.relation].format(_given(statement))} with "
@@ -183,6 +188,8 @@ def _selection_details(statement: Stated) -> str:
 
 
 def _definition(statement: Stated) -> str:
+    if not statement.is_private:
+        return ""
     epsilon, delta = statement.reported_epsilon, statement.delta_of_epsilon
     if math.isinf(epsilon):
         lost = f"{round_up(statement.delta, 6):g}"

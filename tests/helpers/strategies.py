@@ -157,7 +157,7 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         weakest=draw(st.sampled_from(ClippingState)),
         of_metric=draw(st.booleans()),
         period_micros=draw(st.integers(1, (1 << 63) - 1)) if privacy_unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,
-        randomness=draw(st.sampled_from(Randomness)),
+        randomness=draw(st.sampled_from([Randomness.SYSTEM, Randomness.KEYED])),
         reported_delta=draw(st.floats(1e-12, 1, exclude_max=True)),
         over_time=draw(answers) if privacy_unit.over_horizon else None,
         release_ids=tuple(draw(st.lists(st.binary(min_size=48, max_size=48), min_size=1, max_size=3, unique=True))),

@@ -14,7 +14,7 @@ import hmac
 from collections.abc import Callable
 from fractions import Fraction
 from numbers import Integral, Rational
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -72,13 +72,16 @@ class KeyedRandomness:
 
     __slots__ = ("_context", "_secret")
 
+    is_secret: ClassVar[bool] = True
+    """Whether the noise protects anyone."""
+
     def __init__(self, secret: bytes, context: bytes) -> None:
         check_secret(secret)
         self._secret = secret
         self._context = context
 
     def derive(self, part: bytes) -> KeyedRandomness:
-        return KeyedRandomness(self._secret, encode((self._context, part)))
+        return type(self)(self._secret, encode((self._context, part)))
 
     def random_bytes(self, message: bytes) -> RandomBytes:
         """Create a function of n that returns the next n bytes of the message's stream, from its start."""
@@ -91,6 +94,14 @@ class KeyedRandomness:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("KeyedRandomness cannot be pickled, because a pipeline must not contain its secret")
+
+
+class PublicRandomness(KeyedRandomness):
+    """Randomness from a public seed, whose noise protects nobody. `research.noise_for_tests` creates it."""
+
+    __slots__ = ()
+
+    is_secret = False
 
 
 def check_secret(secret: bytes) -> None:

@@ -1,0 +1,133 @@
+"""A public seed repeats a release and never passes as private; checks find false statements of sketches and noise."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import CountMin, CountSketch, PrivacySpec, Released, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.answers.flat import ReleasedCountSketch
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise import discrete_gaussian
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.research import Sensitivity, check_noise, check_sketch, noise_for_tests
+from benchmarks.paper import figures
+from tests.helpers.pages import PAGES, fenced, printed_by
+
+ITEMS = [f"item {number}" for number in range(12)]
+SIZES = np.arange(-200, 201)
+NORMAL = float(np.logaddexp.reduce(-(SIZES**2) / 18))
+
+
+def released(seed: int | None = None, secret: KeyedRandomness | None = None) -> ReleasedCountSketch:
+    raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900)
+    randomness = secret if seed is None else noise_for_tests(seed)
+    return release(raw, ReleaseTerms(PrivacySpec(rho=1)), randomness)
+
+
+def test_a_seed_gives_the_same_release_and_another_seed_another() -> None:
+    assert released(7).to_bytes() == released(7).to_bytes()
+    assert not np.array_equal(released(7).counters, released(8).counters)
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, True, "7", None])
+def test_a_seed_is_a_whole_number(wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="seed"):
+        noise_for_tests(wrong)
+
+
+def test_a_release_with_a_public_seed_is_never_private() -> None:
+    secret = KeyedRandomness(bytes(range(32)), b"context")
+    public = released(7)
+    stored = Released.from_bytes(public.to_bytes())
+    for each in (public, stored, public.combine(released()), released(secret=secret).combine(public)):
+        statement = each.privacy
+        assert statement.randomness is Randomness.PUBLIC
+        assert "NOT PRIVATE" in str(statement)
+        assert "NOT PRIVATE" in str(each)
+        assert (statement.attack_accuracy, statement.reported_epsilon) == (1.0, math.inf)
+        assert "Definition" not in statement.details()
+    assert released(secret=secret).combine(released()).privacy.randomness is Randomness.KEYED
+
+
+def test_derived_randomness_of_a_public_seed_is_public() -> None:
+    derived = noise_for_tests(7).derive(b"part")
+    assert Randomness.of(derived) is Randomness.PUBLIC
+    assert "hidden" in repr(derived)
+
+
+@pytest.mark.parametrize("kind", [CountSketch, CountMin])
+def test_a_true_change_passes_and_a_smaller_one_is_found(kind: type[CountSketch]) -> None:
+    spec = SketchSpec(kind=kind.name, depth=3, width=8)
+
+    def counters(items: Any) -> np.ndarray:
+        return kind(spec).accumulate(list(items)).counters
+
+    check_sketch(counters, ITEMS, Sensitivity(Fraction(3), Fraction(3)))
+    check_sketch(counters, ITEMS, Sensitivity(Fraction(3)))
+    for small in (Sensitivity(Fraction(2)), Sensitivity(Fraction(3), Fraction(2))):
+        with pytest.raises(ValueError, match=r"change must be at least 3 squared and 3 in total.*E518"):
+            check_sketch(counters, ITEMS, small)
+    with pytest.raises(ValueError, match=r"counters must be linear.*E517"):
+        check_sketch(lambda items: counters(items) ** 2 * len(items), ITEMS, Sensitivity(Fraction(100)))
+
+
+def gaussian(size: int, random_bytes: Any) -> np.ndarray:
+    return discrete_gaussian.sample(size, Fraction(5), random_bytes=random_bytes)
+
+
+def log_gaussian(values: np.ndarray) -> np.ndarray:
+    """Logarithms of the probabilities of `wide`."""
+    return -(values**2) / 18 - NORMAL
+
+
+def wide(size: int, random_bytes: Any) -> np.ndarray:
+    return discrete_gaussian.sample(size, Fraction(9), random_bytes=random_bytes)
+
+
+def test_a_true_loss_passes_and_a_smaller_one_is_found() -> None:
+    check_noise(wide, log_gaussian, reach=100, rho=1 / 18)
+    with pytest.raises(ValueError, match=r"rho must be at least 0\.05555.*E519"):
+        check_noise(wide, log_gaussian, reach=100, rho=1 / 18.1)
+    with pytest.raises(ValueError, match=r"epsilon must be at least .*E519"):
+        check_noise(wide, log_gaussian, reach=100, epsilon=1)
+    with pytest.raises(ValueError, match=r"must be one of 'rho', 'epsilon'"):
+        check_noise(wide, log_gaussian, delta=1e-6)
+
+
+def test_noise_on_one_side_has_no_finite_loss() -> None:
+    def coins(values: np.ndarray) -> np.ndarray:
+        return np.where(values < 0, -np.inf, -(values + 1.0) * math.log(2))
+
+    with pytest.raises(ValueError, match=r"epsilon must be at least inf.*E519"):
+        check_noise(wide, coins, epsilon=math.log(2))
+
+
+def test_draws_of_another_law_are_found() -> None:
+    with pytest.raises(ValueError, match=r"sample must draw values.*E520"):
+        check_noise(gaussian, log_gaussian, reach=100, rho=1 / 18)
+    with pytest.raises(ValueError, match=r"sample must draw values.*E520"):
+        check_noise(wide, lambda values: log_gaussian(values) - 0.1, reach=100, rho=1 / 18)
+
+
+def test_the_page_shows_arrays_and_a_seed() -> None:
+    """The deviation of 5,120 draws is within 10 % of sigma, which is 1.58: 10 deviations of it."""
+    shapes, numbers, guarantee = printed_by(fenced("## Counters as arrays", PAGES["researchers"])).splitlines()
+    assert shapes == "(5, 1024) int64 (5, 1024)"
+    estimate, spread = map(float, numbers.split()[:2])
+    assert (estimate, spread) == (pytest.approx(4000, abs=10), pytest.approx(1.58, rel=0.1))
+    assert guarantee.startswith("none, NOT PRIVATE")
+
+
+def test_the_sketch_and_the_noise_of_the_page_pass_their_checks() -> None:
+    shape, error = printed_by(fenced("## Your own noise", PAGES["researchers"])).splitlines()
+    assert shape == "(2, 8) epsilon = 1.3863"
+    assert error == "epsilon must be at least 0.693147, the loss for a shift by 1 [dpsketch-E519]"
+
+
+def test_the_figures_of_the_page_are_those_of_the_command() -> None:
+    assert "\n".join(figures.lines()) in PAGES["researchers"]
