@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from beam_dpsketch.privacy.noise import discrete_gaussian
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.research import Sensitivity, check_noise, check_sketch, noise_for_tests
 from benchmarks.paper import figures
+from tests.cli.consoles import run, write
 from tests.helpers.pages import PAGES, fenced, printed_by
 
 ITEMS = [f"item {number}" for number in range(12)]
@@ -52,6 +54,13 @@ def test_a_release_with_a_public_seed_is_never_private() -> None:
         assert (statement.attack_accuracy, statement.reported_epsilon) == (1.0, math.inf)
         assert "Definition" not in statement.details()
     assert released(secret=secret).combine(released()).privacy.randomness is Randomness.KEYED
+
+
+def test_the_spent_loss_of_a_public_seed_is_marked(tmp_path: Path) -> None:
+    write(tmp_path / "public.dpsketch", released(7))
+    code, printed = run("spent", str(tmp_path / "public.dpsketch"))
+    assert code == 0
+    assert "1 release(s) are NOT PRIVATE: the seed of their noise is public, and these sums are wrong" in printed
 
 
 def test_derived_randomness_of_a_public_seed_is_public() -> None:

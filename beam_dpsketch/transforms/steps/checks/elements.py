@@ -350,7 +350,7 @@ def _question(argument: str, selector: Selector, kind: Any, is_known: bool, read
 
 
 def type_of(elements: beam.PCollection) -> Any:
-    """Find the declared type of elements. A `TestStream` declares none, so infer it from its elements."""
+    """Find the declared type of elements. For a `TestStream`, which declares none, infer the type of its elements."""
     step = elements.producer
     while step is not None and isinstance(step.transform, beam.WindowInto):
         step = step.inputs[0].producer
