@@ -130,7 +130,8 @@ class ReleasedFactorization(ReleasedRanks):
         if self.privacy.bounds.signed:
             return ()
         at_ends = self.weights[[0, -1]][np.newaxis]
-        return of_ranks(self.spec.domain, self._own_total(), at_ends, float(self._deviations.max()) ** 2)
+        finest = float(self._deviations.max()) ** 2
+        return of_ranks(self.spec.domain, self._own_total(), self._noise_reach, at_ends, finest)
 
     @property
     def _table(self) -> ReleasedTable:

@@ -13,7 +13,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from beam_dpsketch.answers.estimators.presence import deviations_for
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -117,15 +116,17 @@ def of_emptiness(nothing: str | None) -> Note:
     return Note("may_be_empty", f"This release may be empty: {found}. Answers may be pure noise.")
 
 
-def of_reach(reach: float, most: float, useless: float = USELESS_SHARE) -> Notes:
-    """Warn if a margin of error exceeds a useless share of the total. `most` bounds the total."""
-    return of_noise(reach, f"the total is at most {shown(max(most, 0.0))}") if reach > useless * most else ()
+def of_total(name: str, total: float, reach: float, useless: float = USELESS_SHARE) -> Notes:
+    """Warn if the margin of error of a total exceeds a useless share of its upper end."""
+    most = total + reach
+    words = f"the {name} has a 95 % interval of ±{shown(reach)}, and is at most {shown(max(most, 0.0))}"
+    return of_noise(f"{words}; other intervals may be wider") if reach > useless * most else ()
 
 
-def of_noise(reach: float, compared: str) -> Notes:
+def of_noise(words: str) -> Notes:
     """Warn about large noise, compared with the possible total."""
-    words = f"Much noise: 95 % intervals are ±{shown(reach)}, and {compared}."
-    return (Note("mostly_noise", f"{words} Use more data, a larger epsilon or a smaller bound."),)
+    advice = "Use more data, a larger epsilon or a smaller contribution bound"
+    return (Note("mostly_noise", f"Mostly noise: {words}. {advice}."),)
 
 
 def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
@@ -162,18 +163,19 @@ def of_units(privacy: PrivacyStatement) -> tuple[Note, ...]:
 
 
 def of_ranks(
-    domain: Domain, total: tuple[float, float], at_ends: np.ndarray, finest_variance: float
+    domain: Domain, total: tuple[float, float], reach: float, at_ends: np.ndarray, finest_variance: float
 ) -> tuple[Note, ...]:
     """Warn about noise in unsigned ranks, and about values at the ends of the domain.
 
     Args:
       domain: the values.
-      total: the total weight and its variance.
-      at_ends: the weight of the first and last value, for each estimator, float64 of shape (readings, 2).
+      total: the total weight from the counters, and its variance.
+      reach: the half-width of its 95 % interval.
+      at_ends: the weights of the first and last values, for each estimator, float64 of shape (readings, 2).
       finest_variance: the variance from the last estimator.
     """
-    reach = deviations_for(0.95) * math.sqrt(total[1])
-    return (*of_reach(reach, total[0] + reach), *_of_ends(domain, total, at_ends, finest_variance))
+    own = of_total("total from the counters", total[0], reach)
+    return (*own, *_of_ends(domain, total, at_ends, finest_variance))
 
 
 def _of_ends(

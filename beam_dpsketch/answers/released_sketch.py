@@ -161,12 +161,13 @@ class ReleasedSketch(Released, ItemAnswers):
         heaviest = math.sqrt(max(energy, 0.0) + 2 * variance * math.sqrt(2 * size / len(rows)))
         if self._privacy.bounds.signed or not reach or (self._exceeds_noise and reach <= _USELESS_SHARE * heaviest):
             return ()
-        return of_noise(reach, f"no item weighs more than about {shown(heaviest)}")
+        words = f"95 % intervals are at least ±{shown(reach)}, and no item weighs more than about {shown(heaviest)}"
+        return of_noise(words)
 
     @property
     @abstractmethod
     def _noise_reach(self) -> float:
-        """Half-width of a 95 % interval in an empty release."""
+        """Half-width of a 95 % interval in an empty release, for ranks of the total."""
 
     @property
     def _coarsest(self) -> tuple[np.ndarray, float]:

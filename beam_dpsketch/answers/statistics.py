@@ -30,7 +30,7 @@ import numpy as np
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.estimators.presence import exceeds_noise
-from beam_dpsketch.answers.notes import Note, of_numbers, of_reach
+from beam_dpsketch.answers.notes import Note, of_numbers, of_total
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.sketches.statistics import NumberSums, floats_around
@@ -124,7 +124,8 @@ class _Statistic(NamedTuple):
 class Statistic(_Statistic, WithClipping):
     """A mean, a variance or a standard deviation, with bounds.
 
-    `estimate` is `None` if the noise leaves it unknown. The bounds are then the smallest and largest possible value.
+    `estimate` is `None` if it is unknown, because of the noise or because counters overflowed. The bounds are then the
+    smallest and largest possible values.
     """
 
     @property
@@ -270,4 +271,4 @@ class ReleasedStatistics(Released):
         place = self._mean_place(_SURE) or (0.5, 0.0, 1.0)
         spread = self.variance(_SURE).lower / self._spec.width**2 if self._spec.variance else 0.0
         found = of_numbers(self._spec.domain, place[1:], spread)
-        return (*of_reach(upper - estimate, upper, _USELESS_SHARE), *found)
+        return (*of_total("count", estimate, upper - estimate, _USELESS_SHARE), *found)

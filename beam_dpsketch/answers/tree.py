@@ -137,9 +137,10 @@ class ReleasedRanks(ReleasedSketch):
         return known
 
     def total_weight(self, confidence: float = 0.95) -> Interval:
-        """Estimate the total weight after clipping. For an empty release, the bounds reach down to 0.
+        """Estimate the total weight after clipping. The lower bound is at least 0.
 
-        It is the last rank, or the known total. Units count in full, and it needs no summary count.
+        The total weight is the last rank, or the known total. It includes the whole clipped weight of each unit,
+        without the limit per unit of a summary count.
         """
         return Intervals(*self._ranks.total_bounds(confidence), basis=self._basis(confidence))[0]
 
@@ -360,7 +361,8 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
             return ()
         ends = np.array([0, self.spec.domain.size - 1], dtype=np.uint64)
         at_ends = np.array([level.estimates(level.nodes_of(ends)) for level in self._levels])
-        return of_ranks(self.spec.domain, self._own_total(), at_ends, self._levels[-1].variance())
+        own, reach = self._own_total(), self._noise_reach
+        return of_ranks(self.spec.domain, own, reach, at_ends, self._levels[-1].variance())
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
         positions, _ = positions_of(self.spec.domain, items=items)
@@ -416,7 +418,7 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
 
     @property
     def _noise_reach(self) -> float:
-        return self._reach(0.95) * min(self.level_deviations)
+        return self._reach(0.95) * math.sqrt(self._own_total()[1]) + self._levels[-1].step / 2
 
     @property
     def _table(self) -> ReleasedTable:

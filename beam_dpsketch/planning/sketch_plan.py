@@ -174,7 +174,7 @@ def _expected(
     if is_noise:
         loss = "epsilon" if terms.privacy.pure is not None else "rho"
         more = f"a larger {loss}{'' if spec.is_listed else ', more memory'}"
-        words = f"answers would be mostly noise; use more data, {more} or a smaller bound"
+        words = f"answers would be mostly noise; use more data, {more} or a smaller contribution bound"
     yield numbered("is_mostly_noise", is_noise, words, "Warning")
     yield numbered("advice", advice, "" if advice is None else _advised(advice, terms))
 

@@ -19,6 +19,7 @@ from beam_dpsketch import (
     IPv4Domain,
     ListedItems,
     PrivacySpec,
+    Quantiles,
     Record,
     RecordBounds,
     ReleaseSpec,
@@ -37,6 +38,7 @@ from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.statement.showing import shown
 from tests.helpers import by_hand
 
 DAY = datetime.timedelta(days=1)
@@ -160,8 +162,25 @@ def test_a_release_that_is_mostly_noise_says_so() -> None:
     assert codes(tree.notes) == "mostly_noise"
     assert codes(listed.notes) == ""  # one item has all of it, and intervals reach a seventh of it
     few, many = (by_hand.released(CountSketch, SketchSpec(depth=1, width=2), [[n, 0]]) for n in (22, 50))
-    assert "Much noise: 95 % intervals are ±5.891, and no item weighs more than about 22.41. " in repr(few)
+    assert "Mostly noise: 95 % intervals are at least ±5.891, and no item weighs more than about 22.41. " in repr(few)
     assert (codes(few.notes), codes(many.notes)) == ("mostly_noise", "")
+
+
+@pytest.mark.parametrize(
+    ("count", "privacy", "name"),
+    [
+        (Quantiles(IntegerDomain(0, 99)), PrivacySpec(epsilon=0.5), "total from the counters"),
+        (Quantiles(IntegerDomain(0, 99)), PrivacySpec(rho=0.004), "total from the counters"),
+        (Statistics(IntegerDomain(0, 99)), PrivacySpec(rho=1e-6), "count"),
+    ],
+)
+def test_the_margin_of_a_note_is_that_of_the_total(count: Any, privacy: PrivacySpec, name: str) -> None:
+    """Also with Laplace noise, whose intervals have other deviations."""
+    released: Any = release_frame(pa.table({"x": [5] * 300}), ReleaseSpec(count, privacy, Record(), item="x"))
+    total = released.total_weight() if name != "count" else released.count()
+    margin, most = shown(total.upper - total.estimate), shown(max(total.upper, 0.0))
+    words = f"Mostly noise: the {name} has a 95 % interval of ±{margin}, and is at most {most}; other intervals"
+    assert released._own_notes()[0].message.startswith(words)
 
 
 @pytest.mark.parametrize("order", ["l2", "l1"])
