@@ -76,7 +76,7 @@ def half_width(top: Frequencies) -> float:
 
 
 def print_destinations(chosen: Trial, norm: float) -> None:
-    print(f"\nTop {len(chosen.top)} destinations. The data chose, privately: an aircraft counts {norm:g} flights")
+    print(f"\nTop {len(chosen.top)} destinations. The norm is chosen from the data: {norm:g} flights per aircraft")
     print(f"  {'':6}{'exact':>10}{'bounded':>10}{'private':>10}   95 % interval")
     for frequency in chosen.top:
         item, exact = frequency.item, chosen.exact

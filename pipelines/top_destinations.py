@@ -28,7 +28,7 @@ def count_destinations(privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequenci
 
 def main(argv: list[str] | None = None) -> None:
     arguments = destinations_parser(__doc__.splitlines()[0], output="out/top_destinations")
-    arguments.add_argument("--max_norm", type=int, help="of an aircraft, in flights (default: the data choose it)")
+    arguments.add_argument("--max_norm", type=int, help="of an aircraft, in flights (default: chosen from the data)")
     known, pipeline = parsed(arguments, argv)
     candidates = airport_codes(known.candidates)
     bounds = AutoNorm() if known.max_norm is None else NormBound(known.max_norm)

@@ -91,7 +91,7 @@ def within(value: float, lower: float, upper: float) -> str:
 def interval_words(confidence: float, clipping: Any = None) -> str:
     """Name intervals by their confidence and scope."""
     is_clipped = clipping is not None and clipping.can_happen
-    return f"{100 * confidence:.10g} % intervals" + " of what the bounds kept" * is_clipped
+    return f"{100 * confidence:.10g} % intervals" + " for the clipped data" * is_clipped
 
 
 def html_table(rows: Iterable[Iterable[Any]], *, header: Iterable[str] = (), caption: str = "") -> str:

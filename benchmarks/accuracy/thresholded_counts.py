@@ -1,4 +1,4 @@
-"""How good grouped counts of text are, and near their threshold: ``python -m benchmarks.accuracy.thresholded_counts``.
+"""Accuracy of thresholded counts of text: ``python -m benchmarks.accuracy.thresholded_counts``.
 
 Two things are measured, with no candidate lists, ADD_OR_REMOVE_ONE, a unit is one record:
   text      the single words, and the pairs and triples of words that follow each other, of Python's manual
@@ -6,8 +6,8 @@ Two things are measured, with no candidate lists, ADD_OR_REMOVE_ONE, a unit is o
             with the K most frequent), how many items were found, how many of them never occur, and the mean error of
             the counts of the 100 largest, of `Thresholding(delta=1e-8)`; next to it the mean of |noise| of a count that
             all of rho pays for, over 100,000 draws: no method can have less
-  coverage  of 95 % intervals of grouped counts and the mean of estimate - truth in sigmas, of items whose true count is
-            below T + sigma, and of all released items, on counts like 1/rank and on equal numbers of each count
+  coverage  of 95 % intervals of thresholded counts and the mean of estimate - truth in sigmas, of items whose true
+            count is below T + sigma, and of all released items, on counts like 1/rank and on equal numbers of each count
 Takes about a minute.
 """
 
@@ -52,7 +52,7 @@ def noisy_counts(how: Counting, counts: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def grouped(domain: TextDomain, privacy: PrivacySpec, counts: Counter[str]) -> Frequencies:
-    """All rows of one release of grouped counts."""
+    """All rows of one release of thresholded counts."""
     how = counting(domain, privacy)
     noisy, released = noisy_counts(how, np.fromiter(counts.values(), dtype=np.int64))
     rows = [(item, value) for item, value, shown in zip(counts, noisy.tolist(), released, strict=True) if shown]

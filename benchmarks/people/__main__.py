@@ -14,7 +14,7 @@ Bounds, sketches and noise are those of the package. They are fed with tables, w
   choice-trees the same for trees, with several item shares: none suits all data, and 0.07 is the usual one
   orders       L1 norm and 2, with the noise that suits each: aircraft over a list of airports
   short        lists of up to 16 items: the order, norm and spend that are usual there, over those of longer lists
-  grouped      grouped counts by votes or counts, over those by counts alone: texts, a web log, visits, flights, ports
+  grouped      thresholded counts by votes or counts, over counts alone: texts, a web log, visits, flights, ports
   lost         what bounds take away, and what `clipping()` and `records()` of 100 releases say: flights, a web log,
                latencies, ports
   listed       people for each page of a known list

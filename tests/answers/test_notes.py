@@ -279,7 +279,7 @@ def test_a_mean_of_noise_alone_is_hardly_ever_at_range_end(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("privacy_unit", "words"), [("record", "95 % intervals"), ("id", "95 % intervals of what the bounds kept")]
+    ("privacy_unit", "words"), [("record", "95 % intervals"), ("id", "95 % intervals for the clipped data")]
 )
 def test_intervals_are_named_for_what_they_cover(privacy_unit: str, words: str) -> None:
     terms = ReleaseTerms(PrivacySpec(rho=1.0))

@@ -152,7 +152,7 @@ def test_intervals_have_the_name_that_answers_give_and_notes_stand_below() -> No
     shares, top = (dataclasses.replace(each, basis=told) for each in (SHARES, frequencies("a")))
     for axes in (plot_cdf(shares, [0, 10, 20]), plot_timeline(shares, [0, 1, 2]), plot_top_k(top)):
         (legend,) = axes.figure.legends
-        assert "90 % intervals of what the bounds kept" in [text.get_text() for text in legend.get_texts()]
+        assert "90 % intervals for the clipped data" in [text.get_text() for text in legend.get_texts()]
         assert legend.get_title().get_text() == f"{Clipping()}\nNote: is the unit right?"
     named = plot_cdf(shares, [0, 10, 20], look=Look(interval_name="band")).get_legend_handles_labels()[1]
     assert named == ["band", "private estimate"]
