@@ -256,7 +256,7 @@ class IncompatibleSketchError(OneCodeError):
 
 
 class FormatError(OneCodeError):
-    """Bytes are not a release written by a version of this package."""
+    """Bytes that are not a release written by a version of this package."""
 
     usual_code = "E702"
 

@@ -181,7 +181,7 @@ def of_ranks(
 def _of_ends(
     domain: Domain, total: tuple[float, float], at_ends: np.ndarray, finest_variance: float
 ) -> tuple[Note, ...]:
-    """Warn if nearly all weight is at an end. Small domains are exempt, because this is natural there."""
+    """Warn if nearly all weight is at one end of the domain. Small domains are exempt, because this is normal there."""
     if not domain.doubt or domain.size < _LEAST_VALUES:
         return ()
     ends = np.array([0, domain.size - 1], dtype=np.uint64)

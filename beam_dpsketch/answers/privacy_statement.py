@@ -153,11 +153,11 @@ class PrivacyStatement(Stated):
       of_metric: whether `side` and `lost` cover several metrics, including this release.
       norm_share: the share of rho that chose `max_norm`. Combinations use the smaller share. `None` for a given norm.
       delta: an upper bound, as an exact fraction, for the probability that a unit alone causes any key to be released,
-        or any item with grouped counts. 0 if the data choose neither.
+        or any item with thresholded counts. 0 if neither is chosen from the data.
       pure: the sum of epsilons for components without delta, as with Laplace noise. 0 without such components.
       pure_rho: the part of `rho` for these components, the sum of epsilon^2 / 2.
       noise: the noise in the counters.
-      keys: the selection rule for keys or items. `None` if the data do not choose them, or combined rules differ.
+      keys: the selection rule for keys or items. `None` if they are not chosen from the data, or combined rules differ.
       provenance: names of columns, data set, version, settings and date. Combinations list each that differs. Equal
         releases may differ in it.
       over_time: the timeline row, or the rows behind an answer. `None` elsewhere, and if combined rows differ.

@@ -127,7 +127,7 @@ def _declare_create(parser: argparse.ArgumentParser) -> None:
         "--privacy-unit", choices=[*ACCOUNT_UNITS], default="privacy_id", help="the privacy unit (privacy_id)"
     )
     parser.add_argument("--relation", choices=[*_RELATIONS], default="add_or_remove_one", help="(add_or_remove_one)")
-    parser.add_argument("--data-set", metavar="TEXT", default="", help="the data behind the releases, in free words")
+    parser.add_argument("--data-set", metavar="TEXT", default="", help="the data behind the releases, as free text")
     parser.add_argument("--who", metavar="TEXT", help="the author of the entry (the user)")
 
 

@@ -148,7 +148,7 @@ def _paths(name: str) -> list[str]:
     else:
         found = [name] if os.path.exists(name) else sorted(glob.glob(name))
         missing = f"no file matches {name}" + (
-            ". Only local files are supported. Copy it to this machine" if "://" in name else ""
+            ". Only local files are supported. Copy the files to this machine" if "://" in name else ""
         )
     if not found:
         raise UsageError(missing)

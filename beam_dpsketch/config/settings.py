@@ -139,7 +139,7 @@ AUTO_BLOCK = block_of("Auto", AutoNorm, {
         "the number of items in which a privacy id counts for thresholded counts", usual="128", option=_KEYS_OF_ID),
 }, like=_NORM)
 NORM_BLOCK = dataclasses.replace(_NORM, either=(("max_norm", "auto"),), entries={
-    **_NORM.entries, "auto": Entry("in place of `max_norm`: a block; the data choose the norm", AUTO_BLOCK)})
+    **_NORM.entries, "auto": Entry("in place of `max_norm`: a block; the norm is chosen from the data", AUTO_BLOCK)})
 UNIT_BLOCK = block_of("Unit", PrivacyId, {
     "privacy_id": Entry("the field with the privacy id; all records of a privacy id are protected together", TEXT_FORM,
                         option=Option("COLUMN")),

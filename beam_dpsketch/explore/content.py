@@ -360,7 +360,7 @@ class _Pair(NamedTuple):
             far = self.asked.distance(*self.sides, confidence=wanted.confidence)
         except IncompatibleSketchError:
             return None
-        except ValueError:  # grouped counts have no distance
+        except ValueError:  # thresholded counts have no distance
             far = None
         finds = searches(self.alike)
         candidates = None if finds else wanted.candidates

@@ -194,7 +194,7 @@ class TableRelease:
         return self._sums.contributed()
 
     def _pay(self) -> None:
-        """Raise for an unreadable table, otherwise pay, as late as the noise permits. Repeated payments are free."""
+        """Raise if the table is unreadable, otherwise pay, as late as the noise permits. Repeated payments are free."""
         self._tally.refuse(drops=self._declared.unreadable == "drop")
         if self._bill is not None:
             self._bill.pay(self._run.name())

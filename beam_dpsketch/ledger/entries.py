@@ -37,7 +37,7 @@ class Account:
     Attributes:
       name: unique in the ledger, up to 100 letters, digits and signs.
       limit: limit per period.
-      data_set: description of the data behind the releases, in free words.
+      data_set: description of the data behind the releases, as free text.
       privacy_unit: the protected unit: "privacy_id", all records of a person, or "record".
       relation: the neighboring relation under which losses are added up.
       period: when the limit starts again: "month", "year", or "none", which streams require.
@@ -132,7 +132,7 @@ class LedgerEntry:
       number: its place, from 0.
       kind: "ledger", the first; "account", "spend" or "write_off".
       time: creation time, by the clock of its writer.
-      who: its author, in free words.
+      who: its author, as free text.
       account, period: the account and period that it changes.
       payment: name of the release's run: the first 32 hexadecimal digits of its release ids.
       loss: its cost, or the written-off cost.

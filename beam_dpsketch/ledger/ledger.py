@@ -57,7 +57,7 @@ class Ledger:
 
         Args:
           account: see `Account`. It never changes.
-          who: its author, in free words. `None` is the user of this process.
+          who: its author, as free text. `None` is the user of this process.
         """
         _validate.instance(Account, account=account)
         who = _who(who)
@@ -75,7 +75,7 @@ class Ledger:
     def spend(
         self, account: str, spec: PrivacySpec, *, who: str | None = None, period: str | None = None
     ) -> PrivacySpec:
-        """Build an equal spec whose releases the account pays for, each time that they are made.
+        """Build an equal spec for whose runs the account pays.
 
         A pipeline pays as it runs, in a step before the noise. `release_frame` and `release` pay before they draw
         noise. Building, `explain`, `check` and `rehearse` are free. Each run pays again, including runs of a template,
@@ -83,11 +83,11 @@ class Ledger:
         `BudgetExceededError` before it draws noise.
 
         Args:
-          account: its name.
+          account: name of the account.
           spec: loss of each release, without a budget.
-          who: the payer, in free words. `None` is the user of this process.
-          period: the paying period, such as "2026-11". `None` uses the clock. Name it if the data belong to an earlier
-            period.
+          who: the payer, as free text. `None` is the user of this process.
+          period: the period in which the payment counts, such as "2026-11". `None` is the current period, by the clock.
+            Name the period if the data belong to an earlier one.
         """
         _validate.instance(PrivacySpec, spec=spec)
         return spec.paid_by(payer_of(self._address, account, who=who, period=period))
@@ -117,9 +117,9 @@ class Ledger:
         You assert that no person saw any part of the release.
 
         Args:
-          payment: name of its run, 32 hexadecimal digits, shown by `entries`.
-          reason: in free words.
-          who: the author, in free words. `None` is the user of this process.
+          payment: name of the release's run, 32 hexadecimal digits, shown by `entries`.
+          reason: free text.
+          who: the author, as free text. `None` is the user of this process.
         """
         _validate.short_text(payment=payment, reason=reason)
         if not reason.strip():

@@ -25,13 +25,13 @@ SKEW = datetime.timedelta(minutes=5)
 
 @dataclasses.dataclass(frozen=True)
 class AccountPayer(Payer):
-    """Account that pays each time a release is made.
+    """Account that pays once for each run, before its noise is drawn.
 
     Attributes:
       address: address of the ledger.
-      account: its name.
-      who: the payer, in free words.
-      period: the paying period. `None` uses the clock.
+      account: name of the account.
+      who: the payer, as free text.
+      period: the period in which the payment counts. `None` is the current period, by the clock.
     """
 
     address: str

@@ -20,7 +20,7 @@ _FIND = (
     "SELECT nspname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace "
     f"WHERE relname = '{TABLE}' AND relkind IN ('r', 'p', 'v', 'f') AND relpersistence <> 't' ORDER BY nspname"
 )
-"""Finds the schemas with a ledger, including tables that this user may not read."""
+"""Query for the schemas with a ledger, including tables that this user may not read."""
 _LOCK = 0x6470736B65746368  # "dpsketch"
 _SETTINGS = (
     "SELECT set_config('synchronous_commit', 'on', true), set_config('lock_timeout', :seconds, true), "

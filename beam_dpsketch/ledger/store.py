@@ -17,7 +17,7 @@ from beam_dpsketch.ledger.entries import LEDGER, SPEND, START, LedgerEntry
 from beam_dpsketch.privacy.loss.composition import Loss
 
 Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
-"""Runs a statement with values by name, and returns its rows."""
+"""Function that runs a statement with named values and returns its rows."""
 
 VERSION = 2
 LOCK_SECONDS = 300

@@ -26,7 +26,8 @@ from beam_dpsketch.statement.summary_notes import SummaryNote
 class Calibration:
     """Noise for all releases with the same spec and terms; workers receive it and do not recompute it.
 
-    If the data choose the norm, all tables assume a norm of 1 until then. `with_norm` builds the tables of a release.
+    If the norm is chosen from the data, all tables assume a norm of 1 until then. `with_norm` builds the tables of a
+    release.
 
     Attributes:
       spec: the sketch.
@@ -34,8 +35,9 @@ class Calibration:
       counters: the sketch's tables, for a norm of 1 under an `AutoNorm`, like `aside` and `lost`.
       aside: the tables of the summary counts, with a single number per release.
       lost: the clipping histogram, and the clipped weight if it is counted per run, or () without one.
-      choice: key selection, or `None` if the data do not choose keys.
-      scaled_units: target for the number of units longer than the norm, or `None` if the data do not choose it.
+      choice: key selection, or `None` if keys are not chosen from the data.
+      scaled_units: target for the number of units longer than the norm, or `None` if no norm is chosen
+        from the data.
     """
 
     spec: Any
@@ -101,7 +103,7 @@ class Calibration:
         return dataclasses.replace(self, terms=terms)
 
     def with_norm(self, max_norm: Fraction | None) -> Calibration:
-        """Calibrate the noise for a chosen norm; unchanged unless the data choose it."""
+        """Calibrate the noise for a chosen norm; unchanged unless it is chosen from the data."""
         if self.terms.norm is None:
             return self
         if max_norm not in self._under_norms:
@@ -173,7 +175,7 @@ def why_not_laplace(spec: Any, terms: ReleaseTerms) -> ArgumentError | None:
     elif isinstance(terms, RowTerms):
         needs = "timeline rows depend on each other"
     elif terms.selection is not None and not terms.counts_items:
-        needs = "the data select the keys"
+        needs = "keys are selected from the data"
     if needs:
         return ArgumentError(
             "delta",

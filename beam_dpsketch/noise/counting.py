@@ -43,12 +43,13 @@ class Counting(NamedTuple):
 
     Attributes:
       spec: the item domain.
-      terms: privacy terms per release, with the chosen norm, or with a norm of 1 before the data choose it.
+      terms: privacy terms per release, with the chosen norm, or with a norm of 1 before the choice.
       declared: the terms as declared.
       items: the table for all counts.
       note: statement note for the items.
       choice: item selection by votes, or `None` if units do not vote.
-      scaled_units: target for the number of units longer than the norm, or `None` if the data do not choose it.
+      scaled_units: target for the number of units longer than the norm, or `None` if no norm is chosen
+        from the data.
     """
 
     spec: ThresholdedItems
@@ -66,7 +67,7 @@ class Counting(NamedTuple):
         Args:
           spec: the item domain.
           declared: the terms.
-          norm: the norm, if the data choose it, or 1 before the choice. Noise grows with it.
+          norm: the norm, if it is chosen from the data, or 1 before the choice. Noise grows with it.
         """
         terms = declared.under(norm)
         (table,) = counter_tables(spec, terms)
@@ -77,7 +78,7 @@ class Counting(NamedTuple):
         return cls(spec, terms, declared, items, note, choice)
 
     def with_norm(self, max_norm: Fraction | None) -> Counting:
-        """Calibrate for a chosen norm; unchanged unless the data choose it."""
+        """Calibrate for a chosen norm; unchanged unless it is chosen from the data."""
         return self if max_norm is None else Counting.of(self.spec, self.declared, max_norm)
 
     @property

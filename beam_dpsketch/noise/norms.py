@@ -83,7 +83,8 @@ def choice_table(terms: ReleaseTerms) -> NoisyTable:
     if terms.window_count != 1:
         raise ArgumentError(
             "window_count",
-            f"must be 1 if the data choose the norm, got {terms.window_count}. A privacy unit must be in a single bin",
+            f"must be 1 if the norm is chosen from the data, got {terms.window_count}. A privacy unit must be in a "
+            "single bin",
             "E219",
         )
     if terms.output_cells is None:

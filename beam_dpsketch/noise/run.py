@@ -154,7 +154,7 @@ class Run:
     def find_released(self, choice: KeyChoice | None, sums: KeyedSums, window: Place) -> tuple[list[Place], np.ndarray]:
         """List each key's place in a window, and the indices of released keys, in order.
 
-        Released keys are selected by votes, if the data choose keys, and must be valid Unicode for Beam.
+        Released keys are selected by votes, if keys are chosen from the data, and must be valid Unicode for Beam.
         """
         keys = [(decode(key),) if key != NO_KEY else () for key in sums.keys.to_pylist()]
         places = [Place(key, window.start, window.end, window.pane) for key in keys]
@@ -168,8 +168,8 @@ class Run:
 
         Args:
           exact: the same without noise, over all units in the run, int64.
-          calibration: calibration of the releases, before the data choose a norm.
-          max_norm: the norm, if the data chose it.
+          calibration: calibration of the releases, before a norm is chosen from the data.
+          max_norm: the norm, if it is chosen from the data.
         """
         secret = None if self._secret is None else self._secret.derive(LOST_PART)
         return draw_lost(exact, calibration.with_norm(max_norm), secret)

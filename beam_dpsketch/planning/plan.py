@@ -235,7 +235,7 @@ def _noise_in_words(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> str:
 
 
 def under_norm(terms: ReleaseTerms) -> str:
-    """Name the norm to which the planned noise refers, if the data choose the norm. Otherwise empty."""
+    """Name the norm to which the planned noise refers, if it is chosen from the data. Otherwise empty."""
     return "" if terms.norm is None else ", for a norm of 1 and proportional to the norm"
 
 
@@ -337,7 +337,7 @@ def in_digits(number: float | Fraction) -> str:
 
 
 def _span(sigmas: Sequence[float]) -> str:
-    """Format the smallest and largest number, or a single number if they are equal."""
+    """Format the smallest and largest numbers, or a single number if they are equal."""
     return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
 
 

@@ -7,7 +7,7 @@ unit's contribution, and Laplace noise on its L1 norm. Therefore Laplace noise i
 counters. With rho, Gaussian noise is always more accurate.
 
 The width is for a 95 % interval from the noise alone, for a counter or the Huber mean over a sketch's rows. The width
-for grouped counts includes the threshold.
+for thresholded counts includes the threshold.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def item_width(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -
 
 
 def norm_units(spec: Any, terms: ReleaseTerms) -> Fraction | None:
-    """Compute `scaled_units` for a release, or `None` if the data do not choose the norm."""
+    """Compute `scaled_units` for a release, or `None` if the norm is not chosen from the data."""
     if terms.norm is None:
         return None
     choice_table(terms)

@@ -179,7 +179,8 @@ class PrivacySpec:
             return self
         if delta and share < 1 and self.pure**2 < 2 * whole.rho + whole.rho**2:
             words = (
-                "is too large for this epsilon if the data choose keys or items, because their shares may not add up"
+                "is too large for this epsilon if keys or items are chosen from the data, because their shares may not "
+                "add up"
             )
             raise ArgumentError("delta", words, "E111")
         left = left_of_delta(self.reported_delta, delta / share)
@@ -209,7 +210,7 @@ class PrivacySpec:
 
     @property
     def payer(self) -> Payer | None:
-        """Account that pays for each release, if any."""
+        """Account that pays for each run, if any."""
         return self._purpose if isinstance(self._purpose, Payer) else None
 
     def without_budget(self) -> PrivacySpec:

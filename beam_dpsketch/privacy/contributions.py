@@ -85,7 +85,7 @@ class ContributionLimit:
 
     @property
     def size(self) -> int | Fraction | None:
-        """`max_norm` or `max_records`, or `None` if the data choose it."""
+        """`max_norm` or `max_records`, or `None` if it is chosen from the data."""
         raise NotImplementedError
 
     def bound(self, size: int | Fraction) -> Bounds:

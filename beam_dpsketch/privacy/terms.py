@@ -60,14 +60,14 @@ class Disclosure(enum.Flag):
 class ReleaseTerms:
     """Privacy terms of a release.
 
-    Its bounds determine the noise. If the data choose the norm, `norm` describes the choice, and the bounds are those
-    for a norm of 1 until `under` gives the terms after the choice. No release precedes the choice.
+    Its bounds determine the noise. If the norm is chosen from the data, `norm` describes the choice, and the bounds
+    are those for a norm of 1 until `under` gives the terms after the choice. No release precedes the choice.
 
     Args:
       privacy: loss that the release may spend. From a budget, it pays for a single release.
       bounds: largest contribution of a unit: the caller's promise, which the transforms enforce. Give `max_weight` if
         weights were accumulated. An `AutoNorm` becomes the `norm`.
-      norm: how the data choose the norm, or `None` if they do not, or have done so.
+      norm: how the norm is chosen from the data, or `None` without such a choice or after it.
       privacy_unit: the privacy unit.
       window_count: releases (windows) that a unit can reach, each within the bounds. Rho covers all of them.
       period_micros: length of a period in microseconds if the unit is within a period, otherwise 0. `window_count` is
@@ -107,7 +107,7 @@ class ReleaseTerms:
             object.__setattr__(self, "norm", asked)
             object.__setattr__(self, "bounds", asked.bound(1))
         if self.norm is not None and self.bounds != self.norm.bound(1):
-            raise ValueError("bounds must have a norm of 1 until the data choose the norm")
+            raise ValueError("bounds must have a norm of 1 until the norm is chosen from the data")
         _validate.instance(PrivacyUnit, privacy_unit=self.privacy_unit)
         check_unit(self.privacy_unit, self.bounds, self.period_micros)
         self._check_horizon()
@@ -207,7 +207,7 @@ class ReleaseTerms:
         return self.bounds if self.norm is None else self.norm
 
     def under(self, max_norm: int | Fraction | None) -> ReleaseTerms:
-        """Build the terms that calibrate the noise, with this norm if the data choose it."""
+        """Build the terms that calibrate the noise, with this norm if it is chosen from the data."""
         if self.norm is None:
             return self
         assert max_norm is not None

@@ -114,7 +114,7 @@ class ThresholdRule:
         """Build the rule for votes next to counts with this noise, or `None` if counts alone decide."""
         if noise is not Noise.GAUSSIAN:
             return None
-        if bounds.has_norm:  # independent of a max_norm chosen by the data
+        if bounds.has_norm:  # independent of a max_norm chosen from the data
             counts_are_votes = bounds.as_dict()["max_per_item"] == 1
         else:
             counts_are_votes = bounds.squared_most_of_one_item(1) == 1

@@ -85,7 +85,7 @@ class KeyNote:
 @named("GroupNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ThresholdNote:
-    """Item selection rule for grouped counts. All fields are public.
+    """Item selection rule for thresholded counts. All fields are public.
 
     Attributes:
       max_items: the most items for which a unit counts.

@@ -112,7 +112,7 @@ class Stated:
         if not self.sigma_squared_per_level or not self.release_ids:
             raise ValueError("sigma_squared_per_level and release_ids must not be empty")
         if not 0 <= self.delta <= 1 or (self.keys is not None and not self.delta):
-            raise ValueError("delta must be between 0 and 1, and above 0 if the data select keys or items")
+            raise ValueError("delta must be between 0 and 1, and above 0 if keys or items are selected from the data")
         self._check_pure()
         parts = (
             self.rho,

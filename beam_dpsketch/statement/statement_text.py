@@ -22,7 +22,7 @@ from beam_dpsketch.statement.stated import Stated
 from beam_dpsketch.words import round_up
 
 HEADINGS = ("Protects", "Guarantee", "Meaning", "Contribution", "Keys", "Items", "Clipping", "Contents", "Not hidden")
-"""Headings in the summary, in order. Keys and Items appear only if the data choose them."""
+"""Headings in the summary, in order. Keys and Items appear only if they are chosen from the data."""
 
 _CHANGE = {
     NeighboringRelation.REPLACE_ONE: "which of two versions of {} was used",

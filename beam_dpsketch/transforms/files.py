@@ -45,9 +45,9 @@ class WriteReleases(beam.PTransform):
     `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC so that names sort by time. The
     file appears, complete, when the window closes. `docs/format.md` describes the bytes.
 
-    In the global window of bounded input, a file also records the privacy loss of a run whose keys the data choose. The
-    run may release no key, and `dpsketch spent` still counts its loss. In other windows, on streams, and in pipelines
-    of Java and Go, no file is written without a release. Record the loss of such a run yourself.
+    In the global window of bounded input, a file also records the privacy loss of a run whose keys are chosen from the
+    data. The run may release no key, and `dpsketch spent` still counts its loss. In other windows, on streams, and in
+    pipelines of Java and Go, no file is written without a release. Record the loss of such a run yourself.
 
     A release in a file has cost budget. Therefore, files of an earlier run are an error, unless they contain the same
     releases, as after a replay or a restart with idempotent noise. In the global window the error is raised while the

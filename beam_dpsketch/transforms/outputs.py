@@ -132,7 +132,7 @@ def _answer(element: Any, ask: Ask) -> Iterator[dict[str, Any]]:
 
 
 class ReleasedCoder(coders.Coder):
-    """Encodes releases in their published format."""
+    """Coder for releases in their published format."""
 
     def encode(self, value: Released) -> bytes:
         return value.to_bytes()

@@ -7,7 +7,7 @@ Two things are measured, with no candidate lists, ADD_OR_REMOVE_ONE, a unit is o
             the counts of the 100 largest, of `Thresholding(delta=1e-8)`; next to it the mean of |noise| of a count that
             all of rho pays for, over 100,000 draws: no method can have less
   coverage  of 95 % intervals of thresholded counts and the mean of estimate - truth in sigmas, of items whose true
-            count is below T + sigma, and of all released items, on counts like 1/rank and on equal numbers of each count
+            count is below T + sigma, and of all released items, on counts like 1/rank and on equally many of each count
 Takes about a minute.
 """
 

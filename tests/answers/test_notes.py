@@ -152,8 +152,8 @@ def test_spending_that_promises_little_is_told_of_a_release_and_not_of_its_answe
     )
     assert codes(it.notes) == "large_epsilon,large_delta"
     assert it.interval([1]).notes == ()
-    for shown in (repr(it), it._repr_html_()):
-        assert "delta = 0.01 exceeds 1 / (number of privacy ids), which is at most 1 / 1,990. A mechanism" in shown
+    for words in (repr(it), it._repr_html_()):
+        assert "delta = 0.01 exceeds 1 / (number of privacy ids), which is at most 1 / 1,990. A mechanism" in words
     assert codes(by_hand.released(CountSketch, SketchSpec(depth=1, width=2), [[500, 0]], side=side).notes) == ""
 
 

@@ -183,7 +183,10 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{TOP} {PEOPLE} --domain '{{'", "--domain: line 1, column 2"),
         ("--config s.yaml --kind frequencies", "s.yaml: domain: is not a setting of kind frequencies"),
         ("--config s.yaml --max-keys 1", "--max-keys: is supported only with --select-keys"),
-        ("--config s.yaml --max-norm auto", "s.yaml: privacy_unit.max_windows: must be 1 if the data choose the norm"),
+        (
+            "--config s.yaml --max-norm auto",
+            "s.yaml: privacy_unit.max_windows: must be 1 if the norm is chosen from the data",
+        ),
         ("--config s.yaml --select-keys 1e-8", "s.yaml: privacy_unit.norm.max_keys: is required with keys.select"),
         (
             "--config wrong.yaml --k 9",

@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
             keys=KeySelection(1e-8, "key"),
             item="item",
         ).explain(),
-        "the data select the keys",
+        "keys are selected from the data",
     ),
     "groups": (
         lambda: PrivateTopK(

@@ -207,7 +207,7 @@ MARK = 86_753_090_123
     [
         ({"terms": terms_of(bounds=NormBound(5))}, TypeError, "bounds must be an AutoNorm, got NormBound"),
         ({"terms": terms_of(bounds=RecordBounds(5))}, TypeError, "bounds must be an AutoNorm, got RecordBounds"),
-        ({"terms": terms_of(window_count=2)}, ValueError, "window_count must be 1 if the data choose the norm"),
+        ({"terms": terms_of(window_count=2)}, ValueError, "window_count must be 1 if the norm is chosen from the data"),
         ({"terms": terms_of(PrivacySpec(rho=9999, summary_counts=None))}, ValueError, "rho must be at most"),
         ({"terms": terms_of(output_cells=None)}, ValueError, "bounds must be NormBound if the number of keys"),
         ({"histogram": np.full(61, MARK)}, ValueError, "histogram must be int64, with a count for each bin"),

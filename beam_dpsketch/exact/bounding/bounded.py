@@ -25,7 +25,7 @@ class Bounded(NamedTuple):
       side: a row for each key and window, with a column for each name in `side_names`. `None` without summary counts.
       lost: histogram of clipping loss per unit, followed by the clipped weight if it covers a run. `None` if the
         release has no clipping loss.
-      max_norm: the clipping norm, if the data chose it.
+      max_norm: the clipping norm, if it is chosen from the data.
       edges: votes per voter, if votes are cast twice. See `vote_rounds`.
       shard: the shard of the ids, in pipelines.
     """

@@ -67,7 +67,7 @@ class PartRecords(NamedTuple):
 
 
 class UnitLengths:
-    """Computes the norm of each id. The L1 norm has a single part."""
+    """Norm of each id. The L1 norm has a single part."""
 
     def __init__(self, sketch_input: SketchInput, bounds: NormBound) -> None:
         kind, spec = sketch_input.kind, sketch_input.spec
@@ -163,7 +163,7 @@ class ScaledUnits(NamedTuple):
 
 
 class NormRule:
-    """Scales table records. All records of an id must end up in a single table."""
+    """Rule that scales table records. All records of an id must end up in a single table."""
 
     def __init__(
         self,

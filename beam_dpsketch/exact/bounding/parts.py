@@ -191,7 +191,7 @@ _MANY_TABLES = 256  # a table needs kilobytes, even with few records
 
 
 class Parts:
-    """Collects tables of records. Iterate to read them part by part, any number of times."""
+    """Collection of record tables. Iterate to read them part by part, any number of times."""
 
     def __init__(self, rule: Rule, tables: Iterable[pa.Table] = ()) -> None:
         self._rule, self._size = rule, 0

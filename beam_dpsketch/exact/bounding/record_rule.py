@@ -121,7 +121,7 @@ _FIRST_COPY_ROW = 256
 
 
 class Priorities(Protocol):
-    """Adds a column `priority` to records. Records with the smallest priorities are selected.
+    """Rule that adds a column `priority` to records. Records with the smallest priorities are selected.
 
     Attributes:
       column: the column in pruned tables. Records without it are unpruned.
@@ -243,7 +243,7 @@ _MANY = 256  # more copies of one value per bundle could fill the memory of thei
 
 
 class RecordRule:
-    """Samples table records within `RecordBounds`."""
+    """Rule that samples table records within `RecordBounds`."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ from beam_dpsketch.privacy.contributions import RecordBounds
 
 
 class RuleOverWindows(RecordRule):
-    """Samples records within `RecordBounds` per window, and then windows."""
+    """Rule that samples records within `RecordBounds` per window, and then windows."""
 
     def __init__(
         self, bounds: RecordBounds, sketch_input: SketchInput, priorities: Priorities, max_windows: int

@@ -86,7 +86,7 @@ def check_size(n: int | None, terms: ReleaseTerms) -> None:
 
 
 def refuse_item_limit(privacy_unit: Unit, words: str) -> None:
-    """Raise for `max_per_item` in kinds whose counters are not per item, described by these words."""
+    """Raise if `max_per_item` is set for a kind whose counters are not per item, described by these words."""
     if privacy_unit.bounds.as_dict().get("max_per_item") is not None:
         raise ArgumentError("max_per_item", f"is not supported for {words}. Remove it", "E320")
 
@@ -103,7 +103,7 @@ def check_keys_type(keys: Any) -> None:
 
 
 def check_keys(keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
-    """Raise for keys that are incompatible with the unit or the windows, and for a useless `max_keys`."""
+    """Raise if keys are incompatible with the unit or the windows, or if `max_keys` is useless."""
     check_max_keys(privacy_unit, is_keyed=keys is not None)
     chosen, bounds = keys is not None and keys.chosen_by_data, privacy_unit.bounds
     if bounds.has_norm and bounds.max_keys is not None and not chosen:
@@ -119,7 +119,7 @@ def check_keys(keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None)
 def check_types(
     privacy: Any, privacy_unit: Any, item: Any, weight: Any, keys: Any, windows: Any, time: Any = None, csv: Any = None
 ) -> None:
-    """Check the types of a release's arguments together, and raise for all wrong types at once."""
+    """Check the types of a release's arguments. All wrong types raise together."""
     with AllAtOnce() as checks:
         checks.do(_validate.instance, PrivacySpec, privacy=privacy)
         checks.do(check_unit_type, privacy_unit)
@@ -142,7 +142,7 @@ class Calibrated(Protocol):
 
     @property
     def scaled_units(self) -> Fraction | None:
-        """Target number of units above the norm. `None` if the data do not choose the norm."""
+        """Target number of units above the norm. `None` if the norm is not chosen from the data."""
 
     def with_terms(self, terms: ReleaseTerms) -> Calibrated:
         """Replace the terms by terms that have the same noise."""
@@ -196,7 +196,7 @@ class Count(abc.ABC):
 
     @abc.abstractmethod
     def calibrate(self, terms: ReleaseTerms) -> Calibrated:
-        """Compute the noise and the rule for keys or items, and raise for terms that cannot work."""
+        """Compute the noise and the rule for keys or items. Raise if the terms cannot work."""
 
     @abc.abstractmethod
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
@@ -219,7 +219,7 @@ class Count(abc.ABC):
         """Plan a release from the result of `calibrate`. The other arguments are documented in `plan`."""
 
     def check(self, keys: Keys | None, privacy_unit: Unit, windows: TimeRange | None) -> None:
-        """Raise for incompatible keys and bounds."""
+        """Raise if keys and bounds are incompatible."""
         check_keys(keys, privacy_unit, windows)
 
     def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
@@ -239,7 +239,7 @@ class Count(abc.ABC):
     def select(
         self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec
     ) -> SelectionRule | ThresholdRule | None:
-        """Create the rule that selects keys or items. `None` if the data do not select them."""
+        """Create the rule that selects keys or items. `None` if they are not selected from the data."""
         return None if keys is None else keys.rule(bounds.max_keys or 1)
 
     def limit(self, bounds: ContributionLimit) -> ContributionLimit:

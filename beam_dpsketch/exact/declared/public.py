@@ -80,11 +80,11 @@ class Keys:
         raise NotImplementedError
 
     def rule(self, max_keys: int) -> SelectionRule | None:
-        """Create the selection rule with this number of votes per unit. `None` if the data do not select keys."""
+        """Create the selection rule with this number of votes per unit. `None` if none are selected from the data."""
         return None
 
     def check(self, privacy_unit: Unit, windows: TimeRange | None) -> None:
-        """Raise for an incompatible unit or windows."""
+        """Raise if the unit or the windows are incompatible."""
 
 
 @named("PublicKeys")
@@ -313,7 +313,7 @@ class TimeRange:
         return to_micros(end=self.end)
 
     def check_count(self, windows: int, step: int, keys: int) -> None:
-        """Raise for more releases than `max_releases`, one for each window and key."""
+        """Raise if there are more releases than `max_releases`, one for each window and key."""
         if windows * keys > self.max_releases:
             of_keys = f" for each of {keys:,} keys" if keys > 1 else ""
             raise WindowingError(
@@ -333,7 +333,7 @@ class TimeColumn:
 
     Args:
       field: the column name: timestamps, dates, or text in ISO 8601, in UTC if it has no time zone.
-      every: the time between starts of windows. A `timedelta`, or seconds. Omit it with a `Horizon`, which defines it.
+      every: the time between window starts. A `timedelta`, or seconds. Omit it with a `Horizon`, which defines it.
       window_size: window length, `every` by default. Longer windows overlap: they slide.
     """
 
@@ -363,7 +363,7 @@ class TimeColumn:
         return self.every_micros if self.window_size is None else duration_to_micros(window_size=self.window_size)
 
     def check(self, within: TimeRange | None, horizon: Horizon | None, keys: int) -> None:
-        """Raise for incompatible windows, or too many for this number of listed keys."""
+        """Raise if windows are incompatible, or too many for this number of listed keys."""
         if horizon is not None:
             if self.every is not None or self.window_size is not None:
                 words = "is defined by the horizon, as is window_size. Remove every and window_size"
@@ -373,7 +373,7 @@ class TimeColumn:
             words = "requires $windows_from_to. All windows in the range are released, with or without data"
             raise ArgumentError("time", words, "E429")
         if self.every is None:
-            words = "is required: the time between starts of windows, such as $one_day"
+            words = "is required: the time between window starts, such as $one_day"
             raise ArgumentError("time.every", words, "E430")
         start, end, size = within.start_micros, within.end_micros, self.size_micros
         if end - start < size or (end - start - size) % self.every_micros:

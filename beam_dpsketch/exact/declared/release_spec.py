@@ -188,7 +188,7 @@ class ReleaseSpec:
         privacy = self.privacy if selection is None else self.privacy.losing(selection.delta)
         return ReleaseTerms(
             self.count.summarized(privacy),
-            cast(Bounds, self.privacy_unit.bounds),  # the terms distinguish bounds chosen by the data
+            cast(Bounds, self.privacy_unit.bounds),  # the terms distinguish bounds chosen from the data
             selection=selection,
             output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,
             lost_in=self.tells_lost_in(one_window=not in_windows),
@@ -233,7 +233,7 @@ class ReleaseSpec:
 
     @functools.cached_property
     def resolved(self) -> ResolvedRelease:
-        """The release under its known terms. Raises for settings that cannot work."""
+        """The release under its known terms. Raises if the settings cannot work."""
         return ResolvedRelease(self, self.terms, self.count.calibrate(self.terms))
 
     def plan(
@@ -311,7 +311,7 @@ class ResolvedRelease:
         return self.declared.count.plan(self.calibrated, n, keys=keys, target_error=target_error, guess=guess)
 
     def under(self, terms: ReleaseTerms) -> ResolvedRelease:
-        """Apply the terms for the actual windows, and raise for terms that cannot work."""
+        """Apply the terms for the actual windows. Raise if they cannot work."""
         if terms == (before := self.terms):
             return self
         unseen = {name: getattr(before, name) for name in ("disclosed", "uncounted", "overlapping", "first_windows")}

@@ -55,7 +55,7 @@ class PrivacyId:
         first windows with data of the id. A `NormBound` requires it on unbounded input only: on bounded input a norm
         covers all windows.
       period: length of time to which `max_windows`, or the norm, applies, by default all of the input. It is a multiple
-        of the time between starts of windows, as a `timedelta`, a Beam `Duration` or in seconds. A window belongs to
+        of the time between window starts, as a `timedelta`, a Beam `Duration` or in seconds. A window belongs to
         the period in which it ends. Periods start with the `TimeRange`, or in 1970. The input must be bounded or have a
         `TimeRange`.
       opaque_bytes: whether columns of eight bytes are read by value. By default they are refused, because Polars passes
@@ -130,9 +130,9 @@ def check_unit_type(privacy_unit: Any) -> None:
 
 
 def check_max_weight(bounds: ContributionLimit) -> None:
-    """Raise for weights without a declared maximum, which would all be clamped to 1, and for a norm below it.
+    """Raise if weights have no declared maximum, because all would be clamped to 1, or if the norm is below it.
 
-    A norm chosen by the data is accepted: it fits the actual weights of units, not the declared maximum.
+    A norm chosen from the data is accepted, because it fits the actual weights of units and not the declared maximum.
     """
     if not bounds.says_max_weight:
         raise ArgumentError(
@@ -167,13 +167,13 @@ def check_max_keys(privacy_unit: Unit, *, is_keyed: bool) -> None:
 
 
 def given_over_time(bounds: ContributionLimit) -> Bounds:
-    """Get the bounds. Raise for a norm that the data would have to choose."""
+    """Get the bounds. Raise if the norm is to be chosen from the data."""
     words = "must not be $AutoNorm in continual release. Set the norm that an earlier release reports"
     return bounds.given(ArgumentError("bounds", words, "E218"))
 
 
 def check_over_time(privacy_unit: Unit, windows: int) -> None:
-    """Raise for a unit that cannot be bounded over a horizon with this many windows."""
+    """Raise if the unit cannot be bounded over a horizon with this many windows."""
     given_over_time(privacy_unit.bounds)
     if not isinstance(privacy_unit, PrivacyId):
         return

@@ -1,7 +1,7 @@
 """Windows from the perspective of privacy: windows covered by a bound, released windows, and their timeline rows.
 
 Guarantee: a unit counts only in the windows that the terms of a plan include. `plan_windows` is the single place for
-this decision, and raises for windows in which the privacy promise would be false.
+this decision, and raises if the privacy promise would be false in the windows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Windowing(NamedTuple):
       name: window function name.
       size: window length. 0 if all elements are in the one global window.
       offset: start of any window.
-      step: time between starts of windows.
+      step: time between window starts.
       is_bounded: whether the input is bounded.
     """
 
@@ -103,10 +103,7 @@ def windowing_of_table(declared: ReleaseSpec) -> Windowing:
 
 
 def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
-    """Plan the released windows and their terms.
-
-    Raise for windows in which privacy would not be guaranteed, with all refusals at once.
-    """
+    """Plan the released windows and their terms. Raise all refusals at once if privacy would not be guaranteed."""
     if declared.horizon is not None:
         return _over_horizon(declared, declared.horizon, windowing.is_bounded)
     starts, periods, limit, within = None, None, declared.privacy_id, declared.time_range
@@ -178,7 +175,7 @@ def _uncounted(declared: ReleaseSpec, terms: ReleaseTerms, is_bounded: bool) -> 
 
 
 def _check_limit(limit: PrivacyId, windowing: Windowing, within: TimeRange | None) -> None:
-    """Raise for a privacy id that cannot be bounded in these windows."""
+    """Raise if a privacy id cannot be bounded in these windows."""
     with AllAtOnce() as checks:
         if not windowing.is_bounded:
             words = (
@@ -205,7 +202,7 @@ def _check_limit(limit: PrivacyId, windowing: Windowing, within: TimeRange | Non
 
 
 def _check_norm(limit: PrivacyId, is_bounded: bool) -> None:
-    """Raise for `max_windows` that is incompatible with a norm."""
+    """Raise if `max_windows` is incompatible with a norm."""
     if is_bounded and limit.max_windows is not None:
         raise WindowingError(
             "max_windows",
@@ -223,7 +220,7 @@ def _check_norm(limit: PrivacyId, is_bounded: bool) -> None:
 
 
 def window_starts(declared: TimeRange, windowing: Windowing, keys: int) -> range:
-    """Compute the starts of all windows in a range, and raise for ranges with partial windows."""
+    """Compute the starts of all windows in a range. Raise if the range has partial windows."""
     if windowing.is_global:
         raise WindowingError(
             "",
@@ -248,7 +245,7 @@ def window_starts(declared: TimeRange, windowing: Windowing, keys: int) -> range
 
 
 def _limit_periods(limit: PrivacyId, windowing: Windowing, starts: range | None) -> Periods | None:
-    """Compute the periods in which an id is limited across windows, and raise for incompatible periods.
+    """Compute the periods in which an id is limited across windows. Raise if they are incompatible.
 
     Periods start with the declared range, or in 1970 (plus the offset of the windows). A window belongs to the period
     in which it ends, so each window is in exactly one period, including sliding windows.
@@ -286,7 +283,8 @@ def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> 
         if rest:
             raise WindowingError(
                 "period",
-                f"must be a multiple of the time between starts of windows, {length_of_time(windowing.step)}",
+                f"must be a multiple of {length_of_time(windowing.step)}, the time between window starts, got "
+                f"{length_of_time(period_micros)}",
                 "E416",
             )
         return count, Periods(period_micros, start)

@@ -211,7 +211,7 @@ def to_micros(**time: Any) -> int:
 
 
 def duration_to_micros(**duration: Any) -> int:
-    """Convert the one argument, a `timedelta`, a Beam `Duration` or seconds, to microseconds. Raise for 0 and less."""
+    """Convert the one argument, a `timedelta`, a Beam `Duration` or seconds, to microseconds, above 0."""
     ((name, value),) = duration.items()
     if isinstance(value, datetime.timedelta):
         micros: Any = value // _MICROSECOND
@@ -224,7 +224,7 @@ def duration_to_micros(**duration: Any) -> int:
 
 
 def check_milliseconds(**micros: int) -> None:
-    """Raise for times with fractions of a millisecond, which Beam drops between workers."""
+    """Raise if times have fractions of a millisecond, which Beam drops between workers."""
     for name, value in micros.items():
         if value % MILLISECOND:
             raise ArgumentError(name, "must be in whole milliseconds, because Beam drops smaller fractions", "E410")

@@ -175,7 +175,7 @@ def _unpacked(packed: bytes) -> ItemSet:
 
 
 class ItemLookup:
-    """Finds the places of items in a list without repetitions."""
+    """Places of items in a list without repetitions."""
 
     def __init__(self, items: tuple[Item, ...]) -> None:
         self._items = items

@@ -40,7 +40,7 @@ class WeightedItems(NamedTuple):
       keys: item keys for the sketch, shape (n,).
       weights: int64, shape (n,).
       side: summary counts from their units, int64, shape (side_size,). `None` without any.
-      max_norm: the clipping norm, if the data chose it.
+      max_norm: the clipping norm, if it is chosen from the data.
     """
 
     keys: np.ndarray
@@ -259,7 +259,7 @@ def clamped_by(weights: np.ndarray, clamped: np.ndarray) -> np.ndarray:
 
 
 def _check_values(**values_of: Any) -> None:
-    """Raise for arrays among values of rows, after some values were dropped."""
+    """Raise if an array is among the values of rows, after some values were dropped."""
     for argument, values in values_of.items():
         if isinstance(values, list):
             check_values(argument, values)

@@ -50,7 +50,7 @@ class Columns(NamedTuple):
 
 
 class RecordReader:
-    """Reads the records in a transform's elements, and drops records with unlisted keys."""
+    """Reader of a transform's elements. It drops records with unlisted keys."""
 
     def __init__(
         self, selectors: Selectors, *, per_key: bool, public_keys: tuple[Any, ...] | None = None, by_item: bool = False

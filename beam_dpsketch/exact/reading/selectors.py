@@ -50,7 +50,7 @@ def is_batch_type(kind: type) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def is_batch_type_by_name(kind: type) -> bool:
-    """Whether this is a batch type, if records are items or have named fields. Raise for lists and arrays too."""
+    """Whether this is a batch type, if records are items or have named fields. Raise if it is a list or an array."""
     if issubclass(kind, _LISTS):
         raise ArgumentTypeError(
             "",
@@ -69,7 +69,7 @@ def is_batch_type_by_name(kind: type) -> bool:
 
 
 def check_values(argument: str, values: Iterable[object]) -> None:
-    """Raise for arrays among values of a record. Lists count as data."""
+    """Raise if an array is among the values of a record. Lists count as data."""
     for kind in set(map(type, values)):
         if issubclass(kind, _ARRAYS) or _is_pandas_type(kind, "Series", "Index"):
             raise ArgumentTypeError(

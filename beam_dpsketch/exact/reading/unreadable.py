@@ -73,7 +73,7 @@ class _Seen:
 
 
 class Tally:
-    """Counts readable values of each argument.
+    """Counter of readable values, per argument.
 
     Args:
       readables: requirements for each argument.
@@ -157,7 +157,7 @@ class Tally:
             seen.has_negative |= bool((parse_weights(read)[0] < 0).any())
 
     def refuse(self, *, drops: bool = False, is_whole: bool = True) -> None:
-        """Raise for columns with too many unreadable values, unless dropping is allowed, and for ids with two types.
+        """Raise if columns have too many unreadable values, unless dropping is allowed, or if ids have two types.
 
         If this is the whole table, raise if no row counts.
         """

@@ -51,7 +51,7 @@ class LinearSketch(RawSketch):
 
     @classmethod
     def keys(cls, spec: SketchSpec, items: Iterable[Any]) -> np.ndarray:
-        """Hash items to 64-bit keys (uint64). Raise for items that cannot be counted."""
+        """Hash items to 64-bit keys (uint64). Raise if an item cannot be counted."""
         return fingerprints(items, item_hash=spec.item_hash, item_key=spec.item_key)
 
     @classmethod

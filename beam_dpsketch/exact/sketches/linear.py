@@ -270,7 +270,7 @@ def read_only(counters: np.ndarray) -> np.ndarray:
 
 
 def check_weights(weights: Iterable[int]) -> np.ndarray:
-    """Convert weights to int64. Raise for floats, bools and values outside 64 bits, without showing them."""
+    """Convert weights to int64. Raise if they are floats, bools or outside 64 bits, without showing them."""
     if isinstance(weights, (pa.Array, pa.ChunkedArray)):
         weights = weights.to_numpy(zero_copy_only=False) if isinstance(weights, pa.Array) else weights.to_numpy()
     if not isinstance(weights, np.ndarray):

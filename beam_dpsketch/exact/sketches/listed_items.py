@@ -84,7 +84,7 @@ class CountSpec(Spec):
 
 
 class RecordCounter(Histogram):
-    """Counts records whose item is not null."""
+    """Counter of records whose item is not null."""
 
     name = "count"
     spec_type = CountSpec
@@ -228,7 +228,7 @@ class ListedHistogram(Histogram):
 
 
 def find_all(spec: ListedItems, items: Any) -> np.ndarray:
-    """Find the places of items, `NOT_LISTED` for unlisted items. Raise for items that cannot be counted."""
+    """Find the places of items, `NOT_LISTED` for unlisted items. Raise if an item cannot be counted."""
     places = spec.lookup.find(items)
     if (places == NOT_AN_ITEM).any():
         if isinstance(items, pa.Array):
@@ -293,7 +293,7 @@ class ThresholdedItems(Spec):
         return frozenset(item for key, item in zip(keys, items, strict=True) if self.domain.is_cut(key))
 
     def find(self, items: Any) -> np.ndarray:
-        """Find the place of each item, -1 if it is absent. Raise for items that the domain cannot read."""
+        """Find the place of each item, -1 if it is absent. Raise if the domain cannot read an item."""
         keys, usable = self.domain.index(items)
         if not usable.all():
             raise ArgumentTypeError("items", f"must be {self.domain.takes} ({type(self.domain).__name__})", "E615")
@@ -304,7 +304,7 @@ class ThresholdedItems(Spec):
 
 
 class GroupedHistogram(RawSketch):
-    """Reads and counts items that have separate counts. It has no instances, because Beam stores the counts."""
+    """Reader and counter of items that have separate counts. It has no instances, because Beam stores the counts."""
 
     name = "groups"
     spec_type = ThresholdedItems

@@ -64,7 +64,7 @@ class Spec:
 
     @property
     def leading(self) -> tuple[Spec, Fraction]:
-        """Spec whose answers decide the norm that the data choose, and its budget share."""
+        """Spec whose answers decide the norm chosen from the data, and its budget share."""
         return self, Fraction(1)
 
     @property

@@ -77,7 +77,7 @@ class Level:
 def filled(
     domain: Domain, bits: Sequence[int], shares: Sequence[Fraction], memory: int, *, depth: int, sketch: str, top: str
 ) -> tuple[Level, ...]:
-    """Choose levels that fill a memory.
+    """Choose levels that fill the given memory.
 
     Args:
       domain: the ordered universe.
@@ -105,7 +105,7 @@ def filled(
 
 
 def check_memory(memory: int, *, levels: int, depth: int, columns: int) -> None:
-    """Raise for a memory that leaves too few columns for a level."""
+    """Raise if the memory leaves too few columns for a level."""
     if columns < _MIN_COLUMNS:
         needed = levels * depth * _MIN_COLUMNS * BYTES_PER_COUNTER
         raise ArgumentError(

@@ -50,7 +50,7 @@ class KeyedSums:
       weights: entry weights, int64.
       dense_places: numbers of the keys that have counters, int64, ascending.
       dense: counters of these keys, int64, shape (dense_places, cells).
-      max_norm: the clipping norm of all entries, if the data chose it.
+      max_norm: the clipping norm of all entries, if it is chosen from the data.
       row: number of the timeline row, if these are sums of one.
     """
 
@@ -319,7 +319,7 @@ def next_rows(
 
 
 def one_norm(known: Fraction | None, other: Fraction | None) -> Fraction | None:
-    """Combine the norms of added data. Raise for two different norms, for which the noise would be wrong."""
+    """Combine the norms of added data. Raise if two norms differ, because the noise would be wrong."""
     if None not in (known, other) and known != other:
         raise RuntimeError(
             "The norm was chosen twice, and parts of a release were scaled by different norms. Use "

@@ -70,7 +70,7 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say
 
 
 def _open_parquets(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> TableParts:
-    """Open Parquet files with compatible columns, each read in the types of its own file."""
+    """Open Parquet files. Raise if their columns are incompatible. Each file is read with its own column types."""
     files, names = [_open_parquet(path) for path in paths], {*columns_of(declared).values()}
     schemas = [[field for field in file.schema_arrow if field.name in names] for file in files]
     known: dict[str, tuple[str, pa.DataType]] = {}
@@ -145,7 +145,7 @@ def _open_parquet(path: str) -> Any:
 
 
 def _refuse_repeated(paths: list[str]) -> None:
-    """Raise for a repeated file, whose records would count twice while Record() protects only one."""
+    """Raise if a file is repeated, because its records would count twice while Record() protects only one."""
     found: dict[tuple[int, int], str] = {}
     for path in paths:
         status = os.stat(path)

@@ -1,4 +1,4 @@
-"""Plan a table's release before its rows are read, and raise for the caller's mistakes."""
+"""Plan a table's release, and report the caller's mistakes, before its rows are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def path_of(argument: str) -> str:
 
 
 def plan_of_table(declared: ReleaseSpec) -> WindowPlan:
-    """Plan a table's windows, and raise for windows without times."""
+    """Plan a table's windows. Raise if windows are declared without times."""
     _refuse_windows(declared)
     return plan_windows(declared, windowing_of_table(declared))
 
@@ -49,7 +49,7 @@ def plan_release(
 
 
 def open_checked(table: Any, declared: ReleaseSpec) -> TableParts:
-    """Open a table in parts, and raise for unusable columns."""
+    """Open a table in parts. Raise if a column is unusable."""
     opened = open_table(table, columns_of(declared).values())
     check_columns(declared, opened)
     return opened
@@ -62,7 +62,7 @@ def tally_of(declared: ReleaseSpec, table: TableParts) -> Tally:
 
 
 def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
-    """Raise for columns that are missing, or have an unusable type."""
+    """Raise if columns are missing or have an unusable type."""
     columns = columns_of(declared)
     with AllAtOnce() as checks:
         for argument, name in columns.items():
@@ -79,7 +79,7 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
 
 
 def columns_of(declared: ReleaseSpec) -> dict[str, str]:
-    """Look up each argument's column, and raise for callables."""
+    """Look up each argument's column. Raise if an argument is a callable."""
     columns: dict[str, Any] = declared.selectors.columns
     for argument in (argument for argument, field in columns.items() if callable(field)):
         raise ConfigError(path_of(argument), "must be the name of a table column, got a callable")

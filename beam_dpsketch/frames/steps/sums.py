@@ -43,7 +43,7 @@ class Contributed(NamedTuple):
 
     Attributes:
       parts: windows with the values of `Bounded.contributions`, readable once.
-      max_norm: the norm, if the data chose it.
+      max_norm: the norm, if it is chosen from the data.
       lost: exact clipping histogram of the run, as input for `Run.draw_lost`, if there is one per run.
       voted: bounded records of each period, with its first window, if votes are cast twice.
     """

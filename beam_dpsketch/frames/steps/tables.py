@@ -59,7 +59,7 @@ def open_table(table: Any, wanted: Collection[str]) -> TableParts:
 
 
 def _select(table: Any, wanted: Collection[str]) -> Any:
-    """Select the wanted columns from Polars, and raise for types whose values Arrow cannot represent."""
+    """Select the wanted columns from Polars. Raise if Arrow cannot represent the values of their types."""
     found = [name for name in table.columns if name in wanted]
     with AllAtOnce() as checks:
         for name in found:
@@ -84,7 +84,7 @@ def _to_reader(table: Any) -> pa.RecordBatchReader:
     if isinstance(table, pa.Table):
         return table.to_reader()
     if kind.__name__ == "LazyFrame":
-        raise ArgumentTypeError("table", "must contain its rows, got a LazyFrame. Call lazy.collect() first", "E613")
+        raise ArgumentTypeError("table", "must be collected, got a LazyFrame. Call lazy.collect() first", "E613")
     if isinstance(table, (list, dict, tuple, str, bytes)):
         raise ArgumentTypeError(
             "table", f"must be {_FORMS}, got {kind.__name__}. Convert it with pyarrow.table(columns)", "E613"

@@ -262,8 +262,8 @@ def event_of(loss: Loss, *, ignore_delta: bool) -> Any:
     if loss.delta and not ignore_delta:
         raise ArgumentError(
             "ignore_delta",
-            "must be True if the data select keys or items, because dp_accounting has no event for their delta. Add "
-            "statement.delta to the delta from the accountant",
+            "must be True if keys or items are selected from the data, because dp_accounting has no event for their "
+            "delta. Add statement.delta to the delta from the accountant",
             "E720",
         )
     name, fields = event_fields(loss)

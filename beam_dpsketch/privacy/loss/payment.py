@@ -1,4 +1,4 @@
-"""Payment for releases: by a budget share, once, or by a ledger account, for each release."""
+"""Payment for releases: by a budget share, once, or by a ledger account, once for each run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class OneRelease(Purpose):
         self._release: Any = None
 
     def settle(self, release: Any, delta: Fraction) -> None:
-        """Record the release, and spend its delta from the budget, or raise for a second release."""
+        """Record the release, and spend its delta from the budget, or raise if it is a second release."""
         with self._lock:
             if self._release is None:
                 self._take_delta(delta)
@@ -102,7 +102,7 @@ class Bill(Protocol):
 
 
 class Payer(Purpose):
-    """Account that pays each time a release is made, not while it is declared."""
+    """Account that pays once for each run, before its noise is drawn, not while the release is declared."""
 
     @abc.abstractmethod
     def bill(self, loss: Loss, terms: Mapping[str, Any], what: Mapping[str, Any]) -> Bill:

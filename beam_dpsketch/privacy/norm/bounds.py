@@ -84,8 +84,8 @@ class NormBound(NormLimit, Bounds):
     This length is the L2 norm. The L1 norm is the total weight, without signs: `max_norm` records of all items
     together. Laplace noise requires the L1 norm, which is more accurate for people with few items.
 
-    Choose a number without looking at the data: approximately a heavy person's usual number of records with the same
-    item.
+    Choose a number without looking at the data: approximately the usual number of records that a very active person
+    has with the same item.
 
     Args:
       max_norm: number of records with the same item that count in full per privacy id. It is the largest length, in

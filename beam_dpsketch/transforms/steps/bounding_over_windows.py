@@ -58,7 +58,7 @@ class Contributions(NamedTuple):
 
     Attributes:
       values: values of `Bounded.contributions`, or unbounded elements of single records, in their windows.
-      max_norm: the norm in units of 1/16 record, if the data chose it, or `None`.
+      max_norm: the norm in units of 1/16 record, if it is chosen from the data, or `None`.
       lost: exact clipping histogram of the run, or `None` if each release has its own.
     """
 
@@ -78,7 +78,7 @@ def bound_over_windows(
 ) -> Contributions:
     """Bound the records of each privacy id, in all windows covered by its bounds.
 
-    `run` is a side input for steps that draw noise. `choice` is the key selection, if the data choose keys.
+    `run` is a side input for steps that draw noise. `choice` is the key selection, if keys are chosen from the data.
     """
     reader, periods = declared.reader, None if plan.periods is None else periods_as_windows(plan.periods)
     if periods is not None and not elements.is_bounded:

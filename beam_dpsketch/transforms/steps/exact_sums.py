@@ -39,7 +39,7 @@ class ExactStep(beam.PTransform):
       plan: the released windows.
       idempotent_noise: source of sampling randomness, under a secret. `None` uses system entropy.
       run: a side input of the steps that draw noise.
-      choice: the key selection. `None` if the data do not choose keys.
+      choice: the key selection. `None` if keys are not chosen from the data.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ExactSums(ExactStep):
     def _with_empty(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection:
         """Add empty sums for every release that must exist regardless of the data.
 
-        They carry the norm chosen by the data, because releases without data must have the same noise.
+        They carry the norm chosen from the data, because releases without data must have the same noise.
         """
         starts, parts = self._plan.starts, in_parts(self._declared.public_keys or ())
         if not self._declared.is_keyed and (starts is not None or (norm is not None and self._plan.is_global)):

@@ -131,7 +131,7 @@ class Replayable(beam.PTransform):
         return changed
 
     def check_release_id(self, elements: beam.PCollection) -> None:
-        """Raise for a release id that names another transform of the pipeline, or another application of this one."""
+        """Raise if the release id names another transform of the pipeline, or another application of this one."""
         path, noise = application(elements)[1], self._idempotent_noise
         if noise and _NAMED.setdefault(elements.pipeline, {}).setdefault(noise.release_id, path) != path:
             raise ArgumentError(

@@ -32,7 +32,7 @@ class ReleaseOnce(DrawsNoise):
     The output contains all keys, or only the selected keys.
 
     Args:
-      calibration: noise and terms of each release, before the data choose a norm.
+      calibration: noise and terms of each release, before a norm is chosen from the data.
       named: whether each element is (run name, element). Otherwise a side input names the run, or each release is a run
         of its own.
     """
@@ -167,8 +167,8 @@ def run_input(
 ) -> dict[str, Any]:
     """Create the side input that names the run, if no secret names it, or a ledger pays.
 
-    If the data choose the keys, and may choose none, this also records the run's privacy loss. `paid` is the name of a
-    run that is already drawn and paid for. A stream uses only that name, because it would wait for another.
+    If the keys are chosen from the data, and may be none, this also records the run's privacy loss. `paid` is the name
+    of a run that is already drawn and paid for. A stream uses only that name, because it would wait for another.
     """
     if not elements.is_bounded:
         return name_of(paid)

@@ -66,7 +66,7 @@ class MergedInState(beam.PTransform):
 
 
 class MergeInState(beam.DoFn):
-    """Merges the payloads of a key and window in state."""
+    """State that merges the payloads of a key and window."""
 
     PAYLOADS = BagStateSpec("payloads", coders.BytesCoder())
     SIZES = ReadModifyWriteStateSpec("sizes", coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder())))

@@ -92,7 +92,7 @@ def to_state(sums: KeyedSums) -> Iterator[tuple[bytes, bytes]]:
 
 
 class MergeSums:
-    """Merges encoded sums of a key."""
+    """Merger of a key's encoded sums."""
 
     def __init__(self, sketch_input: SketchInput) -> None:
         self._sketch_input = sketch_input
@@ -164,7 +164,7 @@ class RawSketchFn(beam.CombineFn):
 
 
 class AccumulatorCoder(coders.Coder):
-    """Encodes raw accumulators, between workers only."""
+    """Coder for raw accumulators. The bytes travel between workers only."""
 
     def __init__(self, sketch_input: SketchInput) -> None:
         self._sketch_input = sketch_input
@@ -258,7 +258,7 @@ def key_shards(keys: pa.Array, shards: int) -> tuple[np.ndarray, dict[bytes, sli
 
 
 def sums_of_nothing(packed_keys: bytes, sketch_input: SketchInput, norm: int | None = None) -> KeyedSums:
-    """Create empty sums for some keys, with the norm that the data chose, if any."""
+    """Create empty sums for some keys, with the norm chosen from the data, if any."""
     return KeyedSums.of_nothing(sketch_input, unpack(packed_keys), norm_of(norm))
 
 

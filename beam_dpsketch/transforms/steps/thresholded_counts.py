@@ -46,7 +46,7 @@ class CountPairs(ExactStep):
     """Count elements exactly as (pair, exact row) for each usable pair, in each window.
 
     A privacy id is bounded as if the pairs were output keys. Returns a dict: "counts", and "norm", in units of 1/16
-    record, if the data choose it.
+    record, if it is chosen from the data.
     """
 
     def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
@@ -158,7 +158,7 @@ class _OfCounting(DrawsNoise):
         self._under = counting
 
     def under(self, norm: int | None) -> Counting:
-        """Compute the parameters under a norm, in units of 1/16 record, if the data chose it."""
+        """Compute the parameters under a norm, in units of 1/16 record, if it is chosen from the data."""
         if norm != self._norm:
             self._norm, self._under = norm, self._counting.with_norm(norm_of(norm))
         return self._under

@@ -184,7 +184,7 @@ class BoundByNorm(beam.DoFn):
 
 
 def norm_of(sixteenths: int | None) -> Fraction | None:
-    """Convert the output of `ChooseNorm` to a norm. `None` if the data chose none."""
+    """Convert the output of `ChooseNorm` to a norm. `None` if no norm is chosen from the data."""
     return None if sixteenths is None else Fraction(sixteenths, GRID)
 
 
@@ -215,7 +215,7 @@ class DrawLost(beam.PTransform):
 
     Args:
       calibration: calibration of the run's releases.
-      max_norm: the norm in units of 1/16 record, if the data chose it.
+      max_norm: the norm in units of 1/16 record, if it is chosen from the data.
       run: the side input that names the run, if a ledger has to pay first.
     """
 

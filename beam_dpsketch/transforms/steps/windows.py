@@ -97,7 +97,7 @@ def fires_once(trigger: Any) -> bool:
 
 
 def fires_again_late(pane: Any) -> bool:
-    """Whether a window fires again for late data, which must be dropped. Raise for other second firings.
+    """Whether a window fires again for late data, which must be dropped. Raise if it fires again otherwise.
 
     Python runners of Beam admit data that arrive when the watermark is exactly at their window's end.
     """
@@ -114,7 +114,7 @@ def fires_again_late(pane: Any) -> bool:
 
 
 def check_timestamps(interval: Any) -> None:
-    """Raise for the window of elements without timestamps, which Beam puts at MIN_TIMESTAMP."""
+    """Raise if this is the window of elements without timestamps, which Beam puts at MIN_TIMESTAMP."""
     if not isinstance(interval, window.GlobalWindow) and interval.start <= MIN_TIMESTAMP < interval.end:
         raise WindowingError(
             "",
@@ -127,7 +127,7 @@ def check_timestamps(interval: Any) -> None:
 def place_of(interval: Any, pane: Any, *key: Any) -> Place | None:
     """Locate a firing window, and its key, if any, in the run. `None` for late data.
 
-    Raises for other second firings, and for elements without times. Each step that draws noise calls it first.
+    Raises if the window fires again otherwise, or if elements have no times. Each step that draws noise calls it first.
     """
     if fires_again_late(pane):
         return None
@@ -141,7 +141,7 @@ def is_global(elements: beam.PCollection) -> bool:
 
 
 def _windowing_of(elements: beam.PCollection) -> Any:
-    """Get the windowing of elements. Raise for a pipeline, which has none."""
+    """Get the windowing of elements. Raise if this is a pipeline, which has none."""
     if not isinstance(elements, beam.PCollection):
         raise ArgumentError("input", f"must be a PCollection, got {type(elements).__name__}", "E813")
     return elements.windowing
@@ -180,7 +180,7 @@ def describe_windowing(windowfn: Any, *, is_bounded: bool = True) -> Windowing:
 
 
 def _check_upstream_flattens(elements: beam.PCollection) -> None:
-    """Raise for a Flatten of different windowings, because Beam shows only the first."""
+    """Raise if a Flatten has different windowings, because Beam shows only the first."""
     for step in steps_before(elements, beam.WindowInto):
         joined = [each.windowing for each in step.inputs] if isinstance(step.transform, beam.Flatten) else []
         if any(windowing != joined[0] for windowing in joined):
@@ -203,12 +203,11 @@ def steps_before(elements: beam.PCollection, *stops: type[beam.PTransform]) -> I
 
 
 def plan_of(elements: beam.PCollection, declared: ReleaseSpec) -> WindowPlan:
-    """Plan the released windows and their terms.
-
-    Raise for windows in which privacy would not be guaranteed, with all refusals at once.
-    """
+    """Plan the released windows and their terms. Raise all refusals at once if privacy would not be guaranteed."""
     if declared.time is not None:
-        raise ArgumentError("time", "is supported only for tables. Remove it, and use WindowInto in pipelines", "E429")
+        raise ArgumentError(
+            "time", "is supported only for tables. Remove it, and use WindowInto or a horizon in pipelines", "E429"
+        )
     _windowing_of(elements)
     with AllAtOnce() as checks:
         describe = _described if declared.horizon is None else _described_without_windows
@@ -239,7 +238,7 @@ def edges_of(windowfn: window.WindowFn) -> tuple[int, ...]:
 
 
 def filter_to_time_range(element: Any, starts: range, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
-    """Drop elements in windows outside the given starts. Raise for elements without a time."""
+    """Drop elements in windows outside the given starts. Raise if elements have no time."""
     if window.start.micros in starts:
         yield element
     else:

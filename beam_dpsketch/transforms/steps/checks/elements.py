@@ -112,7 +112,7 @@ class ReadsElements(Replayable):
         return self
 
     def check_types(self, elements: beam.PCollection) -> None:
-        """Raise for unusable element types, and warn once about arguments that types leave open."""
+        """Raise if element types are unusable, and warn once about arguments that types leave open."""
         reader, sketch_input, element_type = self._declared.reader, self._declared.sketch_input, type_of(elements)
         if not reader.per_key:
             refuse_pairs(reader.selectors, element_type)
@@ -128,7 +128,7 @@ class ReadsElements(Replayable):
 
 
 class _Check:
-    """Reads sample elements like a transform, and raises if it would drop one."""
+    """Reader of sample elements that raises if the transform would drop one."""
 
     def __init__(self, declared: ReleaseSpec) -> None:
         self._selectors, self._sketch_input = declared.selectors, declared.sketch_input
@@ -137,7 +137,7 @@ class _Check:
         self._warned: set[str] = set()
 
     def all_of(self, sample: Any) -> None:
-        """Raise for the first unusable element."""
+        """Raise if an element is unusable."""
         if is_batch_type(type(sample)):  # type: ignore[arg-type]
             sample = [sample]
         if isinstance(sample, (str, bytes, dict)):
@@ -158,7 +158,7 @@ class _Check:
         return len(columns.items)
 
     def _time(self, time: Any, place: str) -> None:
-        """Raise for a time outside the declared windows."""
+        """Raise if the time is outside the declared windows."""
         windows = self._declared.windows
         if windows is not None and not windows.start_micros <= time.micros < windows.end_micros:
             edges = windows.start_micros, time.micros, windows.end_micros
@@ -275,7 +275,7 @@ def _shown(value: Any) -> str:
 def open_questions(
     reader: RecordReader, sketch_input: SketchInput | None, element_type: Any, columns: frozenset[str] | None = None
 ) -> list[str]:
-    """Raise for element types that can never count, and describe the arguments that types leave open.
+    """Raise if an element type can never count, and describe the arguments that types leave open.
 
     Args:
       reader: reads the elements.
@@ -301,7 +301,7 @@ def open_questions(
 
 
 def refuse_pairs(selectors: Selectors, element_type: Any) -> None:
-    """Raise for (key, value) pairs without `keys` and `item`, because whole pairs would be counted silently."""
+    """Raise if elements are pairs without `keys` and `item`, because whole pairs would be counted silently."""
     members = _members(convert_to_beam_type(element_type))
     pairs = [isinstance(each, typehints.TupleHint.TupleConstraint) and len(each.tuple_types) == 2 for each in members]
     if selectors.item is None and all(pairs):

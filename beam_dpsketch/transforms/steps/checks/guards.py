@@ -51,7 +51,7 @@ _ONE_OUTPUT_EACH = (
 
 
 def check_no_copies(elements: beam.PCollection) -> None:
-    """Raise for reassigned windows that may overlap, groups that fire again in full, and records on two paths."""
+    """Raise if reassigned windows may overlap, groups may fire again in full, or records take two paths."""
     find_origin = functools.cache(origin_of)
     _check_one_way(elements, find_origin)
     waiting, seen = [(elements, False)], set()
@@ -76,7 +76,7 @@ def check_no_copies(elements: beam.PCollection) -> None:
 
 
 def _check_own_windows(collection: beam.PCollection, origin: Origin) -> None:
-    """Raise for steps other than `WindowInto` that change windows, because they may put an element into several."""
+    """Raise if a step other than `WindowInto` changes windows, because it may put an element into several."""
     if _has_own_windows(collection, origin):
         raise WindowingError(
             "",
@@ -98,7 +98,7 @@ def _has_own_windows(collection: beam.PCollection, origin: Origin) -> bool:
 
 
 def _check_windows(windowing: Any) -> None:
-    """Raise for windows that may overlap, because another WindowInto makes an element for each window."""
+    """Raise if windows may overlap, because another WindowInto makes an element for each window."""
     assigned = type(windowing.windowfn)
     if assigned not in _ONE_EACH:
         raise WindowingError(
@@ -110,7 +110,7 @@ def _check_windows(windowing: Any) -> None:
 
 
 def _check_firings(windowing: Any) -> None:
-    """Raise for groups that may fire again with their earlier contents."""
+    """Raise if groups may fire again with their earlier contents."""
     again = not fires_once(windowing.triggerfn) or windowing.allowed_lateness != 0
     if again and windowing.accumulation_mode == AccumulationMode.ACCUMULATING:
         raise WindowingError(
@@ -122,7 +122,7 @@ def _check_firings(windowing: Any) -> None:
 
 
 def _check_one_way(elements: beam.PCollection, find_origin: Callable[[beam.PCollection], Origin]) -> None:
-    """Raise for records that arrive by two ways from their source.
+    """Raise if records arrive by two ways from their source.
 
     Outputs of a `Partition` are disjoint, and ways that part there may meet again.
     """
@@ -261,13 +261,13 @@ def _drops_what_waits(options: dict[str, object]) -> bool:
 
 
 class OneRun:
-    """Counts the runs of a pipeline, as a Beam error handler that handles no errors."""
+    """Guard against a second run of a pipeline, as a Beam error handler that handles no errors."""
 
     def __init__(self) -> None:
         self._ran = False
 
     def verify_closed(self) -> None:
-        """Raise for a second run."""
+        """Raise if this is a second run."""
         if self._ran:
             raise BudgetExceededError(
                 "",
@@ -279,13 +279,13 @@ class OneRun:
 
 
 class BillsChecked:
-    """Checks at the start of a run that a ledger could pay, as a Beam error handler that handles no errors."""
+    """Check at the start of a run that a ledger could pay, as a Beam error handler that handles no errors."""
 
     def __init__(self) -> None:
         self.bills: dict[str, Any] = {}
 
     def verify_closed(self) -> None:
-        """Raise for a run that could not be paid for. Ignore an unreachable ledger, which workers may reach."""
+        """Raise if the run could not be paid for. Ignore an unreachable ledger, which workers may reach."""
         try:
             first, *others = self.bills.values()
             first.check_with(others)
