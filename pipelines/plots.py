@@ -15,7 +15,6 @@ from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_timeline
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[4]
 BAR = "#d9d9d9"
-_KEPT = "exact number in the clipped data, which the intervals describe"
 STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}
 
 
