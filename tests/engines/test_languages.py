@@ -120,7 +120,7 @@ def test_java(prism: Engine, service: str, tmp_path: Path, monkeypatch: pytest.M
     visits = [
         (
             HOUR * n / 800,
-            beam.Row(person=f"p{n % 200}", country=["NL", "NO"][n % 2], page=HOURS["items"][n * n % 7 % 3]),
+            beam.Row(person=f"p{n % 200}", country=["NL", "NO"][n % 2], page=HOURS["listed_items"][n * n % 7 % 3]),
         )
         for n in range(2400)
     ]
