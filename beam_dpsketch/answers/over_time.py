@@ -256,6 +256,11 @@ class SketchTimeline:
         return mechanism.windows if self._closed == mechanism.row_count else mechanism.window_of(self._closed)
 
     @property
+    def key_names(self) -> tuple[str, ...]:
+        """Names of the key's columns, if it has several."""
+        return self._first.privacy.key_names
+
+    @property
     def missing(self) -> tuple[int, ...]:
         """Numbers of missing rows before the last row that was added."""
         return tuple(sorted({*range(self._closed, max(self._rows, default=0))} - self._rows.keys()))

@@ -142,6 +142,7 @@ class PrivacyStatement(Stated):
       disclosed: facts that are published without noise.
       uncounted: records that are dropped, or values that are clamped, before any count. No number includes them.
       part_of: the share of a larger budget that the release spends, and the loss of that budget. `None` without one.
+      key_names: the names of a key's columns, in order, if it has several.
       period_micros: the declared period in microseconds, or 0 without a period.
       randomness: the source of the noise.
       reported_delta: the delta for the reported epsilon. Combinations use the smaller delta.
@@ -228,6 +229,7 @@ class PrivacyStatement(Stated):
             over_time=self.over_time if self.over_time == other.over_time else None,
             part_of=self.part_of if (self.part_of, loss) == (other.part_of, self.loss) else None,
             provenance=joined(self.provenance, other.provenance),
+            key_names=self.key_names if self.key_names == other.key_names else (),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -258,6 +260,7 @@ class PrivacyStatement(Stated):
             "keys": None if self.keys is None else self.keys.as_dict(),
             "over_time": None if self.over_time is None else str(self.over_time),
             "provenance": [*map(dataclasses.asdict, self.provenance)],
+            "key_names": [*self.key_names],
             "release_ids": [release_id.hex() for release_id in self.release_ids],
         }
 

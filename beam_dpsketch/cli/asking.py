@@ -40,7 +40,7 @@ from beam_dpsketch.errors import UsageError
 from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.statement.release_id import timeline
-from beam_dpsketch.statement.showing import in_words, key_columns
+from beam_dpsketch.statement.showing import in_words
 
 ItemType: TypeAlias = Literal["int", "text"]
 ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
@@ -112,7 +112,7 @@ class RunRows:
         files = list(dict.fromkeys(each.path for each in stored))
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         self._stored, self._windows = stored, windows
-        self.key, self.place = stored[0].key, {"file": os.path.basename(files[0]) + more, **key_columns(stored[0].key)}
+        self.key, self.place = stored[0].key, {"file": os.path.basename(files[0]) + more, **stored[0].key_columns}
         self.title = f"{files[0]}{more}" + ("" if stored[0].key is None else f", key {in_words(stored[0].key)}")
         if horizon is None:
             words = "contains timeline rows. Set --horizon START SIZE WINDOWS, as declared for the release"
@@ -182,7 +182,7 @@ def moments(
     stored: Sequence[Stored], horizon: Horizon | None, windows: Sequence[int] | None, *, so_far: bool
 ) -> Iterator[tuple[str, dict[str, Any], list[Moment] | AnswerError]]:
     """Yield the windows of each key, with a title and the columns for file and key."""
-    found: dict[Any, list[tuple[Moment, str]]] = {}
+    found: dict[Any, list[tuple[Moment, Stored]]] = {}
     for each in stored:
         window = window_of(each.path)
         if isinstance(each.released, Released) and window is None:
@@ -192,11 +192,11 @@ def moments(
             )
         if isinstance(each.released, Released) and window is not None:
             moment = Moment(read_time(window.split("/")[0], ""), each.released)
-            found.setdefault((name_without_window(each.path), each.key), []).append((moment, each.title))
-    for (name, key), of_key in found.items():
+            found.setdefault((name_without_window(each.path), each.key), []).append((moment, each))
+    for (name, _), of_key in found.items():
         _check_number(len(of_key))
-        in_order = sorted((moment for moment, _ in of_key), key=lambda moment: moment.time)
-        yield of_key[0][1], {"file": os.path.basename(name), **key_columns(key)}, in_order
+        in_order, first = sorted((moment for moment, _ in of_key), key=lambda moment: moment.time), of_key[0][1]
+        yield first.title, {"file": os.path.basename(name), **first.key_columns}, in_order
     for rows in group_rows(stored, horizon, windows):
         try:
             yield rows.title, rows.place, rows.each_window(so_far=so_far)
@@ -309,7 +309,7 @@ def read_asked(arguments: argparse.Namespace) -> list[Stored]:
         stored = [
             each
             for each in stored
-            if each.key is not None and [*map(in_words, key_columns(each.key).values())] == arguments.key
+            if each.key is not None and [*map(in_words, each.key_columns.values())] == arguments.key
         ]
         if not stored:
             raise AnswerError("no release in these files has this --key. `dpsketch inspect` lists their keys")

@@ -49,8 +49,12 @@ class Stored:
     released: Any
 
     @property
+    def key_columns(self) -> dict[str, Any]:
+        return key_columns(self.key, self.released.privacy.key_names)
+
+    @property
     def place(self) -> dict[str, Any]:
-        return {"file": os.path.basename(self.path), **key_columns(self.key), "window": window_of(self.path)}
+        return {"file": os.path.basename(self.path), **self.key_columns, "window": window_of(self.path)}
 
     @property
     def title(self) -> str:

@@ -82,7 +82,9 @@ class Explored:
     @property
     def place(self) -> dict[str, str | None]:
         """File, key and window as text."""
-        keys = {name: None if part is None else in_words(part) for name, part in key_columns(self.key).items()}
+        statement = self.asked if isinstance(self.asked, SketchTimeline) else self.asked.privacy
+        found = key_columns(self.key, statement.key_names)
+        keys = {name: None if part is None else in_words(part) for name, part in found.items()}
         return {"file": self.file, **keys, "window": self.window}
 
 

@@ -81,6 +81,7 @@ class ReleaseTerms:
       lost_in: scope of the clipping histogram.
       total_cells: number of the release's counters that sum to its total weight, or `None` if none do.
       uncounted: records dropped before anything is counted.
+      key_names: names of a key's columns, for the statement.
     """
 
     privacy: PrivacySpec
@@ -99,6 +100,7 @@ class ReleaseTerms:
     lost_in: LostIn = LostIn.RELEASE
     total_cells: int | None = dataclasses.field(default=None, compare=False)  # follows from the spec
     uncounted: Uncounted = Uncounted.NOTHING
+    key_names: tuple[str, ...] = dataclasses.field(default=(), compare=False)  # no privacy depends on names
 
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)

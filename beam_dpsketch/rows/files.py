@@ -14,12 +14,13 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_dpsketch import transforms as python
-from beam_dpsketch.config.forms import read_choice, read_flag, read_list, read_text
+from beam_dpsketch.config.forms import read_choice, read_flag, read_text
 from beam_dpsketch.config.paths import refusal
+from beam_dpsketch.config.plain import plain
 from beam_dpsketch.errors import ConfigError, RefusalError
 from beam_dpsketch.rows.base import RowTransform, read_encoding
 from beam_dpsketch.rows.queries import check_releases
-from beam_dpsketch.rows.schema import columns_of, key_in, release_columns, row_type, to_release, to_release_row
+from beam_dpsketch.rows.schema import columns_of, release_columns, row_type, to_release, to_release_row
 from beam_dpsketch.statement.showing import key_columns
 
 _KEYS = {"text": str, "integer": int, "bytes": bytes}
@@ -59,8 +60,8 @@ class ReadReleases(RowTransform):
 
     Args:
       path: a file, or a pattern with wildcards, on any filesystem that Beam supports.
-      key: text, integer or bytes, if each release has a key with this type, or a list with the type of each part of a
-        tuple. Output rows then have a column key, or columns key_1, key_2 and so on.
+      key: text, integer or bytes, if each release has a key with this type. Output rows then have a column key. For
+        several columns, their names and types in order, as {country: text, day: text}.
       over_time: whether the files contain timeline rows. Output rows then have a column row.
       encoding: encoding of releases in output rows, bytes or base64.
     """
@@ -71,9 +72,8 @@ class ReadReleases(RowTransform):
         self, path: str, key: Optional[Any] = None, over_time: Optional[bool] = None, encoding: Optional[str] = None
     ) -> None:
         self._path = read_text(path, "path")
-        read = read_choice(_KEYS)
-        kinds = tuple(read_list(key, "key", read)) if isinstance(key, (list, tuple)) else key and read(key, "key")
-        self._keys = {} if key is None else key_columns(kinds)
+        kinds = {} if key is None else key if isinstance(key := plain(key, "key"), dict) else {"key": key}
+        self._keys = {name: read_choice(_KEYS)(kind, "key") for name, kind in kinds.items()}
         self._over_time = over_time is not None and read_flag(over_time, "over_time")
         self._is_text = read_encoding(encoding)
 
@@ -139,9 +139,16 @@ def _open(path: str) -> Any:
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
-def _element(row: Any, names: list[str]) -> Any:
-    key, released = key_in(row, names), to_release(row)
-    return released if key is None else (key, released)
+def _element(row: Any, known: list[str]) -> Any:
+    """Pair a release with its key. A row may have other columns, such as a label."""
+    released = to_release(row)
+    names = released.privacy.key_names
+    columns = [*key_columns(names, names)] if names else [each for each in known if each[:4] in ("key", "key_")]
+    if missing := [name for name in columns if name not in known]:
+        words = f"expected rows with a field for each column of the key, which lack {', '.join(missing)}. Keep them"
+        raise ConfigError("input", words, "E813")
+    values = tuple(getattr(row, name) for name in columns)
+    return (values[0] if columns == ["key"] else values, released) if columns else released
 
 
 def _read_row(element: Any, types: dict[str, type], *, over_time: bool, is_text: bool) -> beam.Row:
@@ -157,8 +164,8 @@ def _read_row(element: Any, types: dict[str, type], *, over_time: bool, is_text:
         raise ConfigError(
             "key", "is required, because a file contains releases of keys. Set the key type, such as key: text"
         )
-    fields = key_columns(key) if types else {}
-    if fields.keys() != types.keys() or not all(isinstance(fields[name], kind) for name, kind in types.items()):
+    fields = key_columns(key, released.privacy.key_names) if types else {}
+    if [*fields] != [*types] or not all(isinstance(fields[name], kind) for name, kind in types.items()):
         raise ConfigError("key", "a file contains a release without a key of this type")
     return to_release_row(fields, released, is_text=is_text)
 

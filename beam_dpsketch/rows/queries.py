@@ -27,13 +27,12 @@ from beam_dpsketch.rows.schema import (
     columns_of_answers,
     fields_of_window,
     is_place,
-    key_in,
     places_in,
     row_type,
     to_release,
 )
 from beam_dpsketch.statement.release_id import timeline
-from beam_dpsketch.statement.showing import is_key_column, key_columns
+from beam_dpsketch.statement.showing import is_key_column
 
 _OVER = ("windows", "prefixes")
 _Ask, _Domain, _Horizon = block_type(ASK_BLOCK), block_type(DOMAIN_BLOCK), block_type(HORIZON_BLOCK)
@@ -135,7 +134,7 @@ class _Timelines(beam.DoFn):
         timeline = SketchTimeline(map(TimelineRow.from_bytes, dict.fromkeys(rows)), self._horizon)
         for first, last in self._ranges:
             start, end = self._horizon.edges(first)[0], self._horizon.edges(last)[1]
-            fields = {**key_columns(key), **fields_of_window(start, end)}
+            fields = {**dict(key), **fields_of_window(start, end)}
             if last < timeline.available or self._is_listed:
                 yield fields, timeline.between(first, last)
 
@@ -160,7 +159,8 @@ def _by_run(row: Any, names: list[str]) -> tuple[tuple[Any, bytes], bytes]:
     released = to_release(row)
     if not released.is_row:
         raise ConfigError("input", "expected timeline rows. For other releases, use QueryReleases", "E813")
-    return (key_in(row, names), timeline(released.privacy.release_ids[0])), released.to_bytes()
+    key = tuple((name, getattr(row, name)) for name in names if is_key_column(name))
+    return (key, timeline(released.privacy.release_ids[0])), released.to_bytes()
 
 
 def _read_ranges(over: Any, horizon: Horizon) -> list[tuple[int, int]]:

@@ -132,7 +132,7 @@ def key_types(keys: Keys | None, rows: beam.PCollection) -> dict[str, Any]:
     listed = None if keys.listed is None else [*zip(*keys.listed, strict=True)] if several else [keys.listed]
     return {
         name: one_type(listed[place], "keys.public") if listed else _key_type(keys.columns[place], rows)
-        for place, name in enumerate(key_columns(keys.columns if several else None))
+        for place, name in enumerate(key_columns(keys.columns if several else None, keys.column_names))
     }
 
 
@@ -204,7 +204,7 @@ class WithPlace(beam.DoFn):
         fields: dict[str, Any] = {}
         if self._key_types:
             key, element = element
-            fields = key_columns(key)
+            fields = dict(zip(self._key_types, key if isinstance(key, tuple) else (key,), strict=True))
             if not all(isinstance(fields[name], kind) for name, kind in self._key_types.items()):
                 raise ConfigError(
                     "keys.field",
@@ -267,12 +267,6 @@ def _is_row(data: bytes) -> bool:
 def places_in(row: Any, names: Sequence[str]) -> dict[str, Any]:
     """Extract the fields that identify a row's release."""
     return {name: getattr(row, name) for name in names if is_place(name)}
-
-
-def key_in(row: Any, names: Sequence[str]) -> Any:
-    """Extract the key of a row's release, or `None`."""
-    keys = {name: getattr(row, name) for name in names if is_key_column(name)}
-    return keys["key"] if "key" in keys else tuple(keys.values()) or None
 
 
 def answer_rows(fields: Mapping[str, Any], released: Released, ask: Ask, columns: Sequence[str]) -> Iterator[beam.Row]:

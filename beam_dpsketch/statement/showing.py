@@ -59,14 +59,34 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def key_columns(key: Any) -> dict[str, Any]:
-    """Name the column of a key `key`, or the columns of a tuple `key_1`, `key_2` and so on."""
-    return {f"key_{place}": part for place, part in enumerate(key, 1)} if isinstance(key, tuple) else {"key": key}
+# fmt: off
+OTHER_COLUMNS = frozenset({
+    "file", "metric", "window", "windows", "window_start", "window_end", "time", "from", "to", "kind", "row", "over",
+    "bytes", "holds", "release", "statement", "place", "item", "value", "quantile", "range_low", "range_high",
+    "question", "estimate", "lower", "upper", "confidence", "truncated", "notes", "clipping", "clipped",
+    "clipped_at_least", "clipped_upper_estimate", "rho", "epsilon", "delta", "keys_delta", "relation", "protected",
+    "release_id", "release_ids",
+})
+# fmt: on
+"""Columns of releases and answers that are no columns of a key."""
+
+
+def key_columns(key: Any, names: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Name the column of a key `key`, and the columns of a tuple by the names in its statement.
+
+    A column without a name, or with the name of another column, is `key_1`, `key_2` and so on by its place.
+    """
+    if not isinstance(key, tuple):
+        return {"key": key}
+    names = names if len(names) == len(key) else ("",) * len(key)
+    own = [is_key_column(name) and names.count(name) == 1 and name[:4] not in ("key", "key_") for name in names]
+    found = zip(names, own, key, strict=True)
+    return {name if has else f"key_{place}": part for place, (name, has, part) in enumerate(found, 1)}
 
 
 def is_key_column(name: str) -> bool:
-    """Whether `key_columns` has such a name."""
-    return name == "key" or (name.startswith("key_") and name[4:].isdigit())
+    """Whether a column of a release or an answer belongs to its key."""
+    return bool(name) and name not in OTHER_COLUMNS
 
 
 def in_words(value: Any) -> str:

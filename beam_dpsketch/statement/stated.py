@@ -64,6 +64,7 @@ class Stated:
     over_time: RowNote | AnswerNote | None = None
     part_of: BudgetShare | None = None
     provenance: tuple[Provenance, ...] = dataclasses.field(default=(), compare=False)
+    key_names: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -94,6 +95,7 @@ class Stated:
             period_micros=terms.period_micros,
             norm_share=terms.norm_share,
             part_of=terms.privacy.part_of,
+            key_names=terms.key_names,
             noise=terms.noise,
             sigma_squared_per_level=sigma_squared_per_level,
             randomness=randomness,
@@ -156,6 +158,8 @@ class Stated:
             (share, whole), least = self.part_of, Fraction(0)
             if not 0 < share <= 1 or not _MIN_RHO <= whole.rho <= _MAX_RHO or min(whole) < least or whole.delta >= 1:
                 raise ValueError("part_of must be a share above 0 and at most 1, and a loss within the limits of rho")
+        if not all(map(str.isprintable, self.key_names)):
+            raise ValueError("key_names must be printable")
         self.bounds.given(ArgumentError("bounds", "must be the chosen $NormBound, not $AutoNorm", "E218"))
         if self.norm_share is not None and not (_MIN_RHO <= self.norm_share < 1 and self.bounds.has_norm):
             raise ValueError("norm_share must be between 2**-200 and 1, and None without a NormBound")

@@ -96,8 +96,8 @@ class QueryReleases(beam.PTransform):
     """Convert releases, or (key, release) pairs, to rows that answer one kind of question, without privacy loss.
 
     A row is a dict for each part of the question, with the columns in `docs/beam_yaml.md`. The row of a pair has its
-    key as `key`, or the parts of a tuple as `key_1`, `key_2` and so on. For questions beyond `Ask`, call the release:
-    `releases | beam.Map(lambda each: each.mean_weight())`.
+    key as `key`, or a column with the name of each key field, as `country` and `day`. For questions beyond `Ask`, call
+    the release: `releases | beam.Map(lambda each: each.mean_weight())`.
 
     >>> QueryReleases(Ask("quantiles", (0.5, 0.9))).default_label()
     'QueryReleases(quantiles)'
@@ -125,7 +125,7 @@ class QueryReleases(beam.PTransform):
 
 def _answer(element: Any, ask: Ask) -> Iterator[dict[str, Any]]:
     key, released = key_and_release(element)
-    place = {} if key is None else key_columns(key)
+    place = {} if key is None else key_columns(key, released.privacy.key_names)
     answered = ask.answer(released)
     for row in answered.rows:
         yield {**place, **row, **answered.clipping.columns()}

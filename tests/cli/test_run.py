@@ -515,10 +515,10 @@ def test_a_column_of_answers_for_each_column_of_a_key() -> None:
     for key, count in exact.items():
         code, printed = run("query", "out.dpsketch", "--total-weight", "--format", "json", "--key", *key)
         row = json.loads(printed.splitlines()[-1])
-        assert (row["key_1"], row["key_2"], row["key_3"]) == key
+        assert (row["delay"], row["day"], row["page"]) == key
         assert abs(row["estimate"] - count) < 2
     assert run("inspect", "out.dpsketch", "--output", "all.parquet")[0] == 0
-    assert pq.read_schema("all.parquet").names[:5] == ["file", "key_1", "key_2", "key_3", "window"]
+    assert pq.read_schema("all.parquet").names[:5] == ["file", "delay", "day", "page", "window"]
     Path("keys.csv").write_text("page\npage 0\n")
     code, printed = run("run", *options, "--output", "other.dpsketch")
     assert "must be a CSV file whose first line names the columns delay, page, got a first line" in printed

@@ -25,7 +25,7 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.metrics import ReleasedMetrics
 from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.statement.clipping import COLUMNS
-from tests.helpers import golden
+from tests.helpers import by_hand, golden
 from tests.helpers.browser import Browser
 from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, hostile, rides, statistics
 
@@ -261,6 +261,15 @@ def test_keys_side_by_side(browser: Browser, tmp_path: pathlib.Path) -> None:
     rows = dict(row[:2] for row in cells_of(browser))
     for key in ("JFK", "EWR"):
         assert float(rows[key]) == pytest.approx(statistics().mean().estimate, abs=0.01)
+
+
+def test_each_column_of_a_key_is_chosen(browser: Browser, tmp_path: pathlib.Path) -> None:
+    named = by_hand.released(CountSketch, SketchSpec(depth=1, width=2), [[1, 2]], key_names=("country", "day"))
+    shown(browser, tmp_path, {("NO", "2026-11-16"): named, ("NO", "2026-11-17"): named, ("SE", "2026-11-16"): named})
+    browser.run("chosen.day = '2026-11-17'; show();")
+    chosen = "return [...document.querySelectorAll('#choice select')].map((each) => [each.id, each.value])"
+    assert browser.run(chosen) == [["choose-country", "0"], ["choose-day", "1"]]
+    assert browser.run("return answersAsCsv()").startswith("file,country,day,window,")
 
 
 def test_numbers_that_releases_tell(browser: Browser, tmp_path: pathlib.Path) -> None:

@@ -13,6 +13,7 @@ from tests.helpers.plain_rows import HORIZON, VISITS, seen, visits
 
 HOURS = {"time": "when", "bucket": "hour", "zone": "Asia/Kathmandu", "start": "2024-01-01", "end": "2024-01-02"}
 KEYS = {"field": ["city", HOURS, "zip"], "assume_public": True}
+TYPES = {"city": "text", "hour": "text", "zip": "integer"}
 PRIVACY = {"rho": 100}
 UNIT = {"privacy_id": "person", "records": {"max_records": 2, "max_keys": 4}}
 """Each person has two records: nothing is dropped."""
@@ -43,15 +44,13 @@ def test_rows_have_a_column_for_each_column_of_a_key(tmp_path: Path) -> None:
         }
 
     found = seen(build)
-    assert [*found["asked"].columns][:4] == ["key_1", "key_2", "key_3", "estimate"]
+    assert [*found["asked"].columns][:4] == ["city", "hour", "zip", "estimate"]
     assert [*found["asked"].columns.values()][:3] == [str, str, int]
-    estimates = {(row["key_1"], row["key_2"], row["key_3"]): row["estimate"] for row in found["asked"].rows}
+    estimates = {(row["city"], row["hour"], row["zip"]): row["estimate"] for row in found["asked"].rows}
     assert estimates.keys() == exact.keys() == {key for key, _ in read_releases(f"{tmp_path}/made*")}
 
     assert all(abs(estimates[key] - exact[key]) < 5 for key in exact)
     assert {row["key"] for row in found["days"].rows} == {"2024-01-01"}
 
-    back = seen(
-        lambda pipeline: {"back": pipeline | rows.ReadReleases(f"{tmp_path}/made*", key=["text", "text", "integer"])}
-    )["back"]
-    assert {(row["key_1"], row["key_2"], row["key_3"]) for row in back.rows} == exact.keys()
+    back = seen(lambda pipeline: {"back": pipeline | rows.ReadReleases(f"{tmp_path}/made*", key=TYPES)})["back"]
+    assert {(row["city"], row["hour"], row["zip"]) for row in back.rows} == exact.keys()

@@ -64,6 +64,14 @@ class Keys:
         return [each for each in self.columns if isinstance(each, Calendar)]
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of several columns: a field, a calendar's bucket, or "" without a printable name. Empty for one."""
+        if not isinstance(self.field, tuple):
+            return ()
+        named = (each.bucket if isinstance(each, Calendar) else each for each in self.field)
+        return tuple(each if isinstance(each, str) and each.isprintable() else "" for each in named)
+
+    @property
     def name(self) -> str:
         """The columns in words."""
         named = (f"{each.bucket} of {each.time}" if isinstance(each, Calendar) else str(each) for each in self.columns)

@@ -193,6 +193,7 @@ class ReleaseSpec:
             output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,
             lost_in=self.tells_lost_in(one_window=not in_windows),
             total_cells=self.spec.total_cells,
+            key_names=() if self.keys is None else self.keys.column_names,
             **self.privacy_unit.promise(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream),
         )
 
@@ -224,7 +225,7 @@ class ReleaseSpec:
             privacy_unit=PrivacyUnit.RECORD_OVER_HORIZON
             if self.privacy_id is None
             else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
-            **{name: getattr(terms, name) for name in ("window_count", "first_windows", "total_cells")},
+            **{name: getattr(terms, name) for name in ("window_count", "first_windows", "total_cells", "key_names")},
             output_cells=cells,
             disclosed=self.discloses(windows_are_public=True),
             selection=selection,

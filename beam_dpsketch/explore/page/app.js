@@ -11,18 +11,28 @@ function readData() {
 }
 
 const data = readData();
+const WINDOWS = { window: "Window", from: "From", to: "To (exclusive)" };
+const OTHERS = { file: "File", ...WINDOWS, metric: "Metric" };
+/** The columns of keys. @type {string[]} */
+const KEYS = [...new Set((data?.releases ?? []).flatMap((/** @type {any} */ each) => Object.keys(each.place)))].filter(
+  (name) => !Object.hasOwn(OTHERS, name),
+);
+/** @type {Record<string, string>} */
 const DIMENSIONS = {
   file: "File",
-  key: "Key",
-  window: "Window",
-  from: "From",
-  to: "To (exclusive)",
+  ...Object.fromEntries(KEYS.map((name) => [name, name === "key" ? "Key" : name])),
+  ...WINDOWS,
   metric: "Metric",
 };
 /** @type {Record<string, string | null | undefined>} */
 const chosen = {};
 /** The lists to choose from that were made last, each with its values. @type {Map<string, {values: any[], field: HTMLElement}>} */
 const choices = new Map();
+
+/** What a release has in a list, or null. @param {any} release @param {string} name @returns {string | null} */
+function partOf(release, name) {
+  return release.place[name] ?? null;
+}
 
 /** The release that fits what is chosen best. */
 function current() {
@@ -31,7 +41,7 @@ function current() {
   let most = -1;
   for (const each of data.releases) {
     let fits = 0;
-    while (fits < names.length && each.place[names[fits]] === chosen[names[fits]]) fits += 1;
+    while (fits < names.length && partOf(each, names[fits]) === chosen[names[fits]]) fits += 1;
     if (fits > most) [best, most] = [each, fits];
   }
   return best;
@@ -44,15 +54,15 @@ function showChoice(release) {
   const fields = [];
   let left = data.releases;
   for (const [name, words] of Object.entries(DIMENSIONS)) {
-    /** @type {(string | null | undefined)[]} */
-    const values = [...new Set(left.map((/** @type {any} */ each) => each.place[name]))];
+    /** @type {(string | null)[]} */
+    const values = [...new Set(left.map((/** @type {any} */ each) => partOf(each, name)))];
     const endsRange = name === "to" && fields.some((each) => each.querySelector("#choose-from"));
     if (values.length > 1 || (endsRange && release.place.to !== null)) {
       const field = choiceOf(name, words, values);
-      /** @type {any} */ (field.querySelector("select")).selectedIndex = values.indexOf(release.place[name]);
+      /** @type {any} */ (field.querySelector("select")).selectedIndex = values.indexOf(partOf(release, name));
       fields.push(field);
     }
-    left = left.filter((/** @type {any} */ each) => each.place[name] === release.place[name]);
+    left = left.filter((/** @type {any} */ each) => partOf(each, name) === partOf(release, name));
   }
   const isPartial = Boolean(release.place.to) && !hasAllRanges(release);
   section.hidden = fields.length === 0;
@@ -79,7 +89,7 @@ function choiceOf(name, words, values) {
 
 /** Whether each range of the windows of a timeline can be chosen. @param {any} release */
 function hasAllRanges(release) {
-  const ranges = releasesLike(release, ["file", "key", "metric"]);
+  const ranges = releasesLike(release, ["file", ...KEYS, "metric"]);
   const windows = ranges.filter((each) => each.moment !== null).length;
   return ranges.length === (windows * (windows + 1)) / 2;
 }
@@ -87,13 +97,13 @@ function hasAllRanges(release) {
 /** What the page begins with: of the first file and key, all of it, or its latest window. */
 function beginning() {
   const whole = data.releases.filter((/** @type {any} */ each) => each.is_whole);
-  const first = releasesLike(whole[0], ["file", "key", "metric"]).filter((each) => each.is_whole);
+  const first = releasesLike(whole[0], ["file", ...KEYS, "metric"]).filter((each) => each.is_whole);
   return first.reduce((best, each) => (each.moment > best.moment ? each : best));
 }
 
 function show() {
   const release = current();
-  Object.assign(chosen, release.place);
+  for (const name of Object.keys(DIMENSIONS)) chosen[name] = partOf(release, name);
   forgetCharts();
   showChoice(release);
   showPrivacy(release);
@@ -127,7 +137,7 @@ function showUndrawn() {
 if (data === null) {
   byId("broken").textContent = "This file was cut or changed on its way, so it answers nothing: get it again.";
 } else {
-  Object.assign(chosen, beginning().place);
+  for (const name of Object.keys(DIMENSIONS)) chosen[name] = partOf(beginning(), name);
   show();
   byId("broken").hidden = true;
   performance.mark("answers");

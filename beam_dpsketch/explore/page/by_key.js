@@ -25,10 +25,15 @@ function tableOfKeys(alike) {
     const rows = alike.slice(0, MANY).map((/** @type {any} */ each) => {
       const found = each.numbers.find((/** @type {any} */ other) => other.kind === kind);
       const shown = found ? interval(found) : { estimate: UNTOLD, between: "" };
-      return [named(each.place.key), shown.estimate, shown.between, each.clipping.state];
+      return [
+        ...KEYS.map((name) => named(partOf(each, name) ?? "")),
+        shown.estimate,
+        shown.between,
+        each.clipping.state,
+      ];
     });
     const cut = `The table has the first ${spelled(MANY)} of ${spelled(alike.length)} keys. Choose another key above.`;
-    const columns = ["key", "estimate ", "interval ", "clipping"];
+    const columns = [...KEYS, "estimate ", "interval ", "clipping"];
     place.replaceChildren(
       alike.length > MANY ? element("p", { class: "soft" }, cut) : "",
       table(`${words}, with ${release.intervals}`, columns, rows),

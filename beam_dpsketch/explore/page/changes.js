@@ -4,7 +4,7 @@
 /** Show the pairs that a release is in. @param {any} release */
 function showChanges(release) {
   const section = byId("changes");
-  const parts = ["file", "key", "window"];
+  const parts = ["file", ...KEYS, "window"];
   const isOf = (/** @type {any} */ place) => parts.every((name) => place[name] === release.place[name]);
   const pairs = data.changes.filter((/** @type {any} */ each) => each.places.some(isOf));
   section.hidden = pairs.length === 0;

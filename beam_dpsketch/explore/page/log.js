@@ -3,7 +3,6 @@
 
 const FORMULA = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/;
 const NUMBER = /^-[0-9.]+(?:e[-+]?[0-9]+)?$/i;
-const PLACES = ["file", "key", "window", "from", "to", "metric"];
 const ANSWER = ["estimate", "lower", "upper"];
 const CLIPPING = ["state", "estimate", "at_least", "upper_estimate"];
 const BYTE_ORDER_MARK = "\ufeff"; // spreadsheets take text for UTF-8 that begins so
@@ -42,14 +41,15 @@ function showAnswers() {
 
 /** The answers as CSV. Text that a spreadsheet would take for a formula has an apostrophe before it. */
 function answersAsCsv() {
+  const places = Object.keys(DIMENSIONS);
   const rows = asked.map(({ release, question, answer }) => [
-    ...PLACES.map((name) => release.place[name] ?? null),
+    ...places.map((name) => partOf(release, name)),
     question,
     ...ANSWER.map((name) => /** @type {any} */ (answer)[name]),
     data.confidence,
     ...CLIPPING.map((name) => release.clipping[name]),
   ]);
-  const names = [...PLACES, "question", ...ANSWER, "confidence", ...data.clipping_columns];
+  const names = [...places, "question", ...ANSWER, "confidence", ...data.clipping_columns];
   return [names, ...rows].map((row) => `${row.map(csvCell).join(",")}\n`).join("");
 }
 

@@ -5,7 +5,7 @@
 
 /** The releases of single windows that belong together with this one, in order of time. @param {any} release */
 function windowsLike(release) {
-  const alike = releasesLike(release, ["file", "key", "metric"]).filter((each) => each.moment !== null);
+  const alike = releasesLike(release, ["file", ...KEYS, "metric"]).filter((each) => each.moment !== null);
   return alike.sort((one, other) => (one.moment < other.moment ? -1 : 1));
 }
 
