@@ -30,10 +30,12 @@ from beam_dpsketch.exact.domains.base import short_keys
 from beam_dpsketch.exact.reading.groups import dictionary_codes, group_rows, split_pair
 from beam_dpsketch.exact.reading.items import WeightedItems
 from beam_dpsketch.exact.reading.reading import parse_or_ones
+from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.frames.releasing import TableRelease, read_declared
 from beam_dpsketch.frames.steps.plan import open_checked, tally_of
 from beam_dpsketch.frames.steps.tables import TableParts
+from beam_dpsketch.planning.kinds.sketched import ItemFrequencies
 from beam_dpsketch.statement.clipping import Clipping, weakest
 from beam_dpsketch.statement.showing import short, within
 
@@ -263,6 +265,14 @@ def rehearse(
             both = exact.by_key.get(key, NOTHING), kept.get(key, NOTHING)
             for row in asked[name].rows(alone.spec.domain, exact, *both, by_key[key].parts[name]):
                 rows[key].append(Rehearsed(key, *row)._replace(metric=name or None))
+    for name in (part.name for part in getattr(declared.spec, "parts", ()) if part.spec.counts_privacy_ids):
+        as_items = dataclasses.replace(
+            declared, count=ItemFrequencies(SketchSpec()), item=declared.selectors.privacy_id
+        )
+        ids, kept_ids = Sample.of(as_items, opened).by_key, ready.kept_ids(contributed)
+        for key in order:
+            numbers = float(len(ids.get(key, NOTHING).items)), kept_ids.get(key, 0.0)
+            rows[key].append(Rehearsed(key, "count", *numbers, *by_key[key].parts[name].count(), metric=name))
     total, released_weight = sum(weights.values()), sum(weights.get(key, 0.0) for key in order)
     return Rehearsal(
         tuple(row for key in order for row in rows[key]),

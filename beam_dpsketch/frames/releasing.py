@@ -21,7 +21,7 @@ from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.notes import ONE_RECORD_EACH, Note
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.config.release import read_release
-from beam_dpsketch.encodings import encode
+from beam_dpsketch.encodings import decode, encode
 from beam_dpsketch.errors import InputWarning, PrivacyWarning
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.timestamps import from_micros
@@ -38,6 +38,7 @@ from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.noise.run import Place, Run, bill_of
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.summary_counts import UNITS
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.provenance import Provenance
 
@@ -192,6 +193,13 @@ class TableRelease:
 
     def contributed(self) -> Contributed:
         return self._sums.contributed()
+
+    def kept_ids(self, contributed: Contributed) -> dict[Any, float]:
+        """Sum the clipped privacy ids of each key."""
+        column, one = self._sums.sketch_input.side_columns[UNITS], 1 << self._sums.sketch_input.scale_bits
+        (sums,) = self._sums.by_window(contributed).values()
+        keys = map(decode, sums.keys.to_pylist()) if self._declared.is_keyed else [None]
+        return dict(zip(keys, (sums.side[:, column].sum(axis=1) / one).tolist(), strict=True))
 
     def _pay(self) -> None:
         """Raise if the table is unreadable, otherwise pay, as late as the noise permits. Repeated payments are free."""

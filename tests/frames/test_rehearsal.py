@@ -34,12 +34,14 @@ from beam_dpsketch import (
     NormBound,
     PrivacyBudget,
     PrivacyId,
+    PrivacyIdCount,
     PrivacySpec,
     PrivacyWarning,
     PublicKeys,
     Quantiles,
     Record,
     RecordBounds,
+    RecordCount,
     ReleaseSpec,
     SketchSpec,
     Statistics,
@@ -462,6 +464,20 @@ def test_metrics_are_rehearsed_by_name() -> None:
         assert (found.unused, found.taken) == (int((COUNTRY == "DK").sum()) if keys else 0, 0)
         assert re.search(r"^mean: count ", str(found), re.MULTILINE)
         assert found.as_dict()["rows"][0]["metric"] == "mean"
+
+
+@pytest.mark.parametrize("bounds", [NormBound(2), NormBound(1), RecordBounds(4, max_keys=1)])
+def test_privacy_ids_are_rehearsed(bounds: Any) -> None:
+    """Each person has a record in both keys. rho = 50 leaves a sigma below 0.25: errors of 2 are below 1e-14."""
+    table = pa.table({"who": [n // 2 for n in range(200)], "country": ["NO", "SE"] * 100, "day": [7] * 200})
+    keys, metrics = PublicKeys([("NO", 7), ("SE", 7)], ["country", "day"]), {"people": PrivacyIdCount()}
+    count = Metrics({name: Metric(each) for name, each in {**metrics, "visits": RecordCount()}.items()})
+    rows = rehearse(table, ReleaseSpec(count, PrivacySpec(rho=50), PrivacyId("who", bounds), keys=keys)).rows
+    found = {row.key: row for row in rows if row.metric == "people"}
+    assert {key: row.exact for key, row in found.items()} == {("NO", 7): 100, ("SE", 7): 100}
+    total = sum(row.bounded for row in found.values())
+    assert total == pytest.approx({1: 141.4, None: 100}.get(getattr(bounds, "max_norm", None), 200), abs=0.1)
+    assert all(abs(row.private - row.bounded) < 2 for row in found.values())
 
 
 def test_a_mean_that_cannot_be_told_is_said_so() -> None:
