@@ -25,7 +25,7 @@ import org.joda.time.Duration;
 import org.joda.time.Instant;
 
 /**
- * The pages visited in each hour and country, with differential privacy: Python's transforms in a Java pipeline.
+ * The pages visited in each hour, country and device, with differential privacy: Python's transforms in a Java pipeline.
  *
  * <pre>
  * dpsketch expansion-service --port 8097
@@ -49,7 +49,10 @@ public class Hours {
   }
 
   static final Schema VISIT =
-      Schema.builder().addStringField("person").addStringField("country").addStringField("page").build();
+      Schema.builder().addStringField("person").addStringField("country").addStringField("device").addStringField("page")
+          .build();
+  static final String KEYS =
+      "{\"public\": [[\"NL\", \"web\"], [\"NL\", \"app\"], [\"NO\", \"app\"]], \"field\": [\"country\", \"device\"]}";
   static final Instant START = Instant.parse("2024-05-01T00:00:00Z");
 
   static class Show extends DoFn<Row, Void> {
@@ -61,8 +64,8 @@ public class Hours {
       }
       java.time.Instant opens = java.time.Instant.parse(row.getString("window_start"));
       java.time.Instant closes = java.time.Instant.parse(row.getString("window_end"));
-      System.out.printf("%s to %s %s %s %.1f [%.1f, %.1f] at epsilon = %s%n", opens, closes, row.getString("key"),
-          row.getString("item"), row.getDouble("estimate"), row.getDouble("lower"), row.getDouble("upper"),
+      System.out.printf("%s to %s %s %s %s %.1f [%.1f, %.1f] at epsilon = %s%n", opens, closes, row.getString("country"),
+          row.getString("device"), row.getString("item"), row.getDouble("estimate"), row.getDouble("lower"), row.getDouble("upper"),
           row.getDouble("epsilon"));
     }
   }
@@ -70,10 +73,13 @@ public class Hours {
   /** Records that are made up: in each of three hours 200 people visit four pages each. */
   static List<TimestampedValue<Row>> visits() {
     String[] countries = {"NL", "NO"};
+    String[] devices = {"web", "app", "app"};
     String[] pages = {"home", "news", "help"};
     List<TimestampedValue<Row>> made = new ArrayList<>();
     for (int n = 0; n < 2400; n++) {
-      Row row = Row.withSchema(VISIT).addValues("p" + n % 200, countries[n % 2], pages[n * n % 7 % 3]).build();
+      String device = devices[n % 3];
+      Row row =
+          Row.withSchema(VISIT).addValues("p" + n % 200, countries[n % 2], device, pages[n * n % 7 % 3]).build();
       made.add(TimestampedValue.of(row, START.plus(Duration.millis(4500L * n))));
     }
     return made;
@@ -99,10 +105,10 @@ public class Hours {
     PCollection<Row> releases = visits.apply("Count", transform("PrivateFrequencies", options)
         .withKwarg("item", "page")
         .withKwarg("listed_items", "[\"home\", \"news\", \"help\"]")
-        .withKwarg("keys", "{\"public\": [\"NL\", \"NO\"], \"field\": \"country\"}")
+        .withKwarg("keys", KEYS)
         .withKwarg("windows", "{\"start\": \"2024-05-01T00:00:00Z\", \"end\": \"2024-05-01T03:00:00Z\"}")
         .withKwarg("privacy", "{\"epsilon\": 2, \"delta\": 1e-6}")
-        .withKwarg("privacy_unit", "{\"privacy_id\": \"person\", \"records\": {\"max_records\": 4, \"max_keys\": 1}}"));
+        .withKwarg("privacy_unit", "{\"privacy_id\": \"person\", \"records\": {\"max_records\": 4, \"max_keys\": 2}}"));
     releases
         .apply("Ask", transform("QueryReleases", options)
             .withKwarg("ask", "{\"items\": [\"home\", \"news\", \"help\"]}"))
