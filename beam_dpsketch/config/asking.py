@@ -13,6 +13,7 @@ from beam_dpsketch.config.forms import (
     ITEM_FORM,
     ITEMS_FORM,
     NUMBER_FORM,
+    TEXT_FORM,
     WHOLE_FORM,
     Block,
     Entry,
@@ -49,7 +50,7 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
     confidence = block.pop("confidence", ASK_BLOCK.entries["confidence"].usual)
     if not 0 < confidence < 1:
         raise refusal(join(path, "confidence"), "must be between 0 and 1, such as 0.95")
-    candidates = block.pop("candidates", None)
+    candidates, metric = block.pop("candidates", None), block.pop("metric", "")
     kind: Kind = take_one(block, path, QUESTIONS, _WORDS)  # type: ignore[assignment]
     if candidates is not None and QUESTIONS[kind].items_in != "candidates":
         raise refusal(join(path, "candidates"), "is supported with top_k only", "E804")
@@ -60,7 +61,7 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
         raise refusal(join(path, kind), f"must be from 1 to {limit}, got {block[kind]}")
     if QUESTIONS[kind].takes is Takes.RANGES:
         _check_ranges(block[kind], join(path, kind), domain)
-    return Ask(kind, None if block[kind] is True else block[kind], confidence, candidates)
+    return Ask(kind, None if block[kind] is True else block[kind], confidence, candidates, metric)
 
 
 def _listed(read: Reader, fewest: int = 1, words: str = "must not be empty") -> Reader:
@@ -163,6 +164,7 @@ ASK_BLOCK = Block(
             for form, words in [_ASKED[entry.takes]]
         },
         "candidates": Entry(_CANDIDATES, ITEMS_FORM),
+        "metric": Entry("the name of the metric, for a release with several", TEXT_FORM),
         "confidence": Entry("the confidence of each interval, between 0 and 1", NUMBER_FORM, usual=0.95),
     },
 )

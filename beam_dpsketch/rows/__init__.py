@@ -27,6 +27,7 @@ from beam_dpsketch.rows.private import (
     PrivateContinualQuantiles,
     PrivateContinualStatistics,
     PrivateFrequencies,
+    PrivateMetrics,
     PrivateQuantiles,
     PrivateStatistics,
     PrivateTopK,
@@ -37,7 +38,7 @@ from beam_dpsketch.rows.queries import QueryTimeline
 # fmt: off
 __all__ = [
     "PrivateContinualFrequencies", "PrivateContinualQuantiles", "PrivateContinualStatistics", "PrivateFrequencies",
-    "PrivateQuantiles", "PrivateStatistics", "PrivateTopK", "QueryReleases", "QueryTimeline", "ReadParquetBatches",
-    "ReadReleases", "WriteReleases",
+    "PrivateMetrics", "PrivateQuantiles", "PrivateStatistics", "PrivateTopK", "QueryReleases", "QueryTimeline",
+    "ReadParquetBatches", "ReadReleases", "WriteReleases",
 ]
 # fmt: on

@@ -28,6 +28,7 @@ from beam_dpsketch.exact.bounding.parts import Scale
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains import BytesDomain, Domain
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
+from beam_dpsketch.planning.kinds.metrics import Metrics
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.summary_counts import WEIGHT, same_as
 from beam_dpsketch.rows.schema import (
@@ -133,7 +134,7 @@ class PrivateRows(RowTransform):
         def make(self: PrivateRows, **_: Any) -> None:
             self._declare(kind, block if over_time else None)
 
-        types = setting_types(block).items()
+        types = sorted(setting_types(block).items(), key=lambda each: each[0] not in block.required)
         empty = dict.fromkeys(block.required, inspect.Parameter.empty)
         known = [inspect.Parameter(name, _NAMED, annotation=each, default=empty.get(name)) for name, each in types]
         shown = inspect.Signature([inspect.Parameter("self", _NAMED), *known], return_annotation=None)
@@ -217,7 +218,7 @@ class AnswerRows(beam.DoFn):
 
     def process(self, element: tuple[Mapping[str, Any], Released]) -> Iterator[beam.Row]:
         fields, released = element
-        if self._ask.entry.takes is not Takes.NOTHING and released.spec.domain != self._domain:
+        if self._ask.entry.takes is not Takes.NOTHING and self._ask.part(released).spec.domain != self._domain:
             raise ConfigError("domain", _NO_DOMAIN if self._domain is None else _OTHER_DOMAIN, "E812")
         yield from answer_rows(fields, released, self._ask, self._columns)
 
@@ -282,7 +283,7 @@ def _settings_of(kind: str, others: Mapping[str, Entry], *, over_time: bool) -> 
     """List the settings for a release kind's transform."""
     block = Block("Release", {**RELEASE_BLOCK.entries, **ROWS_BLOCK.entries, **others}).of_kind(kind)
     if not over_time:
-        return block.without("kind", "horizon", *_OF_TABLES)
+        return block.without("kind", "horizon", *_OF_TABLES, *(["ask"] if kind == Metrics.name else []))
     entries = {name: entry._replace(words=entry.over_time or entry.words) for name, entry in block.entries.items()}
     entries["horizon"] = entries["horizon"]._replace(needed=_line(entries["horizon"]))
     return Block(block.name, entries).without("kind", "windows", "ask", *_OF_TABLES)

@@ -54,6 +54,13 @@ class PrivateStatistics(
     """
 
 
+class PrivateMetrics(PrivateRows, kind="metrics"):
+    """Release several metrics of the same records, with differential privacy: counts, privacy ids, means and others.
+
+    Each release is a row. QueryReleases answers questions about a metric, as `{mean: true, metric: delay}`.
+    """
+
+
 class PrivateContinualFrequencies(PrivateRows, kind="frequencies", over_time=True):
     """Count how often each item occurs in every range of windows in a horizon, for the privacy loss of one release.
 

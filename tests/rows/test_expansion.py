@@ -136,6 +136,10 @@ def test_every_transform_of_rows_can_be_named() -> None:
 CALLS: dict[str, dict[str, Any]] = {
     "PrivateFrequencies": {**SETTINGS, **ALONE},
     "PrivateQuantiles": {**LATENCIES, "ask": '{"quantiles": [0.5]}'},
+    "PrivateMetrics": {
+        **ALONE,
+        "metrics": '[{"name": "people", "kind": "privacy_ids"}, {"name": "n", "kind": "count"}]',
+    },
     "PrivateStatistics": LATENCIES,
     "PrivateTopK": {"item": "page", **ALONE, "k": 3, "domain": '{"type": "ipv4"}'},
     "PrivateContinualFrequencies": {**SETTINGS, **ALONE, **OVER_TIME},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 
 from beam_dpsketch import read_releases, rows
-from tests.helpers.plain_rows import HORIZON, VISITS, seen, visits
+from tests.helpers.plain_rows import DOMAINS, HORIZON, VISITS, seen, visits
 
 HOURS = {"time": "when", "bucket": "hour", "zone": "Asia/Kathmandu", "start": "2024-01-01", "end": "2024-01-02"}
 KEYS = {"field": ["city", HOURS, "zip"], "assume_public": True}
@@ -54,3 +55,25 @@ def test_rows_have_a_column_for_each_column_of_a_key(tmp_path: Path) -> None:
 
     back = seen(lambda pipeline: {"back": pipeline | rows.ReadReleases(f"{tmp_path}/made*", key=TYPES)})["back"]
     assert {(row["city"], row["hour"], row["zip"]) for row in back.rows} == exact.keys()
+
+
+def test_metrics_in_rows_have_columns_for_their_keys() -> None:
+    """Each person has two records. Errors of counts have deviations below 0.5, as above."""
+    metrics: list[Any] = [{"name": "people", "kind": "privacy_ids"}, {"name": "visits", "kind": "count"}]
+    metrics.append({"name": "delay", "kind": "statistics", "item": "delay", "domain": DOMAINS["delay"]})
+    keys = {"field": ["city", "zip"], "assume_public": True}
+    asked = {"people": {"count": True}, "visits": {"count": True}, "delay": {"mean": True}}
+
+    def build(pipeline: beam.Pipeline) -> Mapping[str, beam.PCollection]:
+        made = visits(pipeline) | rows.PrivateMetrics(PRIVACY, UNIT, metrics, keys=keys)
+        return {name: made | name >> rows.QueryReleases({**ask, "metric": name}) for name, ask in asked.items()}
+
+    found = seen(build)
+    exact: dict[str, Counter[Any]] = {name: Counter() for name in ("people", "visits")}
+    exact["visits"].update((each.city, each.zip) for each in VISITS)
+    exact["people"].update((city, code) for city, code, _ in {(each.city, each.zip, each.person) for each in VISITS})
+    for name, answers in found.items():
+        assert [*answers.columns][:3] == ["city", "zip", "estimate"]
+        estimates = {(row["city"], row["zip"]): row["estimate"] for row in answers.rows}
+        assert estimates.keys() == exact["visits"].keys()
+        assert all(abs(estimates[key] - count) < 5 for key, count in exact.get(name, {}).items())

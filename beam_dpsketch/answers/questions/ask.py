@@ -73,7 +73,7 @@ class Ask:
         Raises:
           ValueError, TypeError: the release does not answer such a question, or not about such values.
         """
-        released = self._asked_of(released)
+        released = self.part(released)
         if not self.is_answered_by(released):
             raise ArgumentError("", self.refusal(released), "E718")
         found = self.entry.asked(released, self.what, self.confidence, self.candidates)
@@ -87,7 +87,7 @@ class Ask:
         """Whether the whole release answers instead of a metric, because its summary counts cover all metrics."""
         return not self.metric and self.entry.summary_count is not None
 
-    def _asked_of(self, released: Released) -> Released:
+    def part(self, released: Released) -> Released:
         """Select the metric of the question, or the whole release."""
         if self.is_of_the_whole:
             return released
