@@ -165,6 +165,7 @@ SELECT_BLOCK = dataclasses.replace(block_of("Select", KeySelection, {
 CALENDAR_BLOCK = block_of("Calendar", Calendar, {
     "time": Entry(needed="the field of times, as time: at"),
     "bucket": Entry(form=one_of(BUCKETS), needed=f"one of {', '.join(BUCKETS)}"),
+    "zone": Entry(usual="UTC"),
     "start": Entry(form=TEXT_FORM, needed='as "2026-11-16"'),
     "end": Entry(form=TEXT_FORM, needed='as "2026-11-23"'),
 })

@@ -272,7 +272,7 @@ def rehearse(
         ids, kept_ids = Sample.of(as_items, opened).by_key, ready.kept_ids(contributed)
         for key in order:
             numbers = float(len(ids.get(key, NOTHING).items)), kept_ids.get(key, 0.0)
-            rows[key].append(Rehearsed(key, "count", *numbers, *by_key[key].parts[name].count(), metric=name))
+            rows[key].append(Rehearsed(key, "count", *numbers, *by_key[key].parts[name].count())._replace(metric=name))
     total, released_weight = sum(weights.values()), sum(weights.get(key, 0.0) for key in order)
     return Rehearsal(
         tuple(row for key in order for row in rows[key]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import io
 import subprocess
@@ -309,3 +310,21 @@ def test_decimals_of_pandas_with_fractions_are_refused_where_whole_numbers_are_r
         release_frame(halves, settings)
     with pytest.warns(InputWarning, match="under 1 % of the values cannot be read as whole numbers"):
         release_frame(pd.DataFrame({"price": [decimal.Decimal("1.5")] + [decimal.Decimal(2)] * 999}), settings)
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, lambda rows: pa.Table.from_pylist(rows)], ids=["pandas", "arrow"])
+def test_a_key_is_the_whole_tuple(convert: Any) -> None:
+    """Joined texts do not collide, and records that lack a column of the key do not count. Sigmas are below 1."""
+    day = datetime.date(2026, 11, 16)
+    counted = [("a,b", "c", 1, day), ("a", "b,c", 1, day), ("a", "b", 1, day), ("a", "b", 2, day)]
+    columns = ("first", "second", "number", "day")
+    made = [*counted, (None, "c", 1, day), ("a", None, 1, day), ("a", "b", 1, None)]
+    rows = [{"user": f"{n} {each}", **dict(zip(columns, each, strict=True))} for each in made for n in range(50)]
+    unit = {"privacy_id": "user", "records": {"max_records": 1, "max_keys": 1}}
+    settings = {"kind": "frequencies", "item": "number", "listed_items": [1, 2], "privacy": {"rho": 10}}
+    keys = {"assume_public": True, "field": [*columns]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        found = release_frame(convert(rows), {**settings, "privacy_unit": unit, "keys": keys})
+    assert found.keys() == {(*key, "2026-11-16") for *key, _ in counted}
+    assert all(abs(each.estimate([key[2]])[0] - 50) < 10 for key, each in found.items())

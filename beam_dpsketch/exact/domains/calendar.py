@@ -41,7 +41,8 @@ class Calendar:
     as "2026-10". Records outside the range, and records without a readable time, are dropped.
 
     Args:
-      time: the field of times: timestamps, dates, or text in ISO 8601, in UTC if it has no time zone.
+      time: the field of times: timestamps, dates, or text in ISO 8601, in UTC if it has no time zone. A date is
+        midnight in UTC, which is on the day before in America. Use the zone UTC for dates without times.
       bucket: "hour", "day", "week" or "month".
       zone: the time zone with this IANA name, as "Europe/Oslo".
       start: the first day, a `date` or text as "2026-11-16". It must begin a bucket.
