@@ -15,6 +15,7 @@ PACKAGE = pathlib.Path(beam_dpsketch.__file__).parent
 _DOOR = "plain settings of the transform of the same name"
 EXCEPTIONS = {
     "PrivateFrequencies": _DOOR,
+    "PrivateMetrics": _DOOR,
     "PrivateQuantiles": _DOOR,
     "PrivateStatistics": _DOOR,
     "PrivateTopK": _DOOR,

@@ -265,7 +265,7 @@ def rehearse(
             both = exact.by_key.get(key, NOTHING), kept.get(key, NOTHING)
             for row in asked[name].rows(alone.spec.domain, exact, *both, by_key[key].parts[name]):
                 rows[key].append(Rehearsed(key, *row)._replace(metric=name or None))
-    for name in (part.name for part in getattr(declared.spec, "parts", ()) if part.spec.counts_privacy_ids):
+    for name in getattr(declared.count, "metrics", {}).keys() - metrics.keys():  # the count of privacy ids
         as_items = dataclasses.replace(
             declared, count=ItemFrequencies(SketchSpec()), item=declared.selectors.privacy_id
         )
