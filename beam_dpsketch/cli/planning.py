@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from beam_dpsketch.answers.notes import ONE_RECORD_EACH
 from beam_dpsketch.cli.options import add_settings_options, read_config, read_settings_file
 from beam_dpsketch.cli.output import add_format, print_text
+from beam_dpsketch.cli.reading import FILES, open_input
 from beam_dpsketch.cli.text import (
     DONE,
     WRONG_USAGE,
@@ -32,7 +33,6 @@ from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
 from beam_dpsketch.exact.declared.count import USUAL_QUANTILES
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.frames.rehearsal import USUAL_SHARES, rehearse
-from beam_dpsketch.frames.steps.files import Position, open_files
 from beam_dpsketch.frames.steps.plan import check_columns, plan_of_table, plan_release, tally_of
 from beam_dpsketch.frames.steps.windows import windows_of
 from beam_dpsketch.planning.plan import loss_in_words
@@ -46,8 +46,8 @@ def declare_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of settings, YAML or JSON")
     parser.add_argument(
         "--against",
-        metavar="FILE.parquet|csv",
-        help="check whether this file has the columns, and whether its first rows are usable",
+        metavar="FILE",
+        help="check whether this file or folder has the columns, and whether its first rows are usable",
     )
 
 
@@ -109,7 +109,7 @@ def _windows(declared: ReleaseSpec) -> str:
 def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
     """Report errors and warnings that `dpsketch run` would raise for the columns and first rows of a file."""
     try:
-        table = open_files([against], declared, lambda _: None, note).table
+        table = open_input([against], declared).table
         check_columns(declared, table)
         tally = tally_of(declared, table)
         parts = iter(table.parts)
@@ -195,9 +195,7 @@ def plan(arguments: argparse.Namespace) -> int:
 
 def declare_rehearse(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `rehearse`."""
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="Parquet or CSV files that are public or made up, or patterns"
-    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help=f"{FILES}, that are public or made up")
     parser.add_argument(
         "--show",
         type=read_whole(1, _MOST, "a whole number from 1 to 2**20, such as 20"),
@@ -223,12 +221,8 @@ def show_answers(arguments: argparse.Namespace) -> int:
     """
     declared = read_config(arguments)
     with said_warnings(), in_words_of(UsageError, ValueError, TypeError):
-        found = open_files(arguments.files, declared, _say_nothing, note)
+        found = open_input(arguments.files, declared)
         for words in declared.terms.warnings():
             note(f"warning: {words}")
         rehearsed = rehearse(found.table, declared, k=arguments.show, quantiles=arguments.quantile)
     return print_text(rehearsed, arguments)
-
-
-def _say_nothing(_: Position) -> None:
-    """Ignore the progress of reading."""

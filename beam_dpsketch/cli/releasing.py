@@ -1,16 +1,13 @@
 """Command `dpsketch run`: make a release from Parquet or CSV files, in this process and without Beam.
 
 Guarantee: as for `release_frame`. Before drawing noise, the command reports the privacy loss and refuses an unwritable
-output. Messages contain no value from a record and no record count. Progress is reported in bytes and files.
+output. Messages contain no value from a record and no record count.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,23 +17,22 @@ from beam_dpsketch.answers.release_file import SUFFIX, RecordWriter, to_record, 
 from beam_dpsketch.cli.options import add_settings_options, read_config
 from beam_dpsketch.cli.output import check_output, complete_file, refuse_input, unfinished_files
 from beam_dpsketch.cli.planning import in_words
-from beam_dpsketch.cli.text import DONE, AnswerError, in_words_of, is_terminal, note, said_warnings
+from beam_dpsketch.cli.reading import FILES, open_input
+from beam_dpsketch.cli.text import DONE, AnswerError, in_words_of, note, said_warnings
 from beam_dpsketch.errors import AllAtOnce, UsageError
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.timestamps import from_micros
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.frames.releasing import Window, release_frame, windows_of_table
-from beam_dpsketch.frames.steps.files import Position, open_files
 from beam_dpsketch.statement.clipping import in_one_line
 
-_QUIET_SECONDS, _STEP = 2.0, 10
 _HAS_COST = ", and the budget of its release is spent"
 _ACCOUNT = "nothing was published. If dpsketch ledger show lists its payment, the payment can be written off"
 
 
 def declare_run(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `run`."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet or CSV files, or patterns with wildcards")
+    parser.add_argument("files", nargs="+", metavar="FILE", help=FILES)
     parser.add_argument("--output", metavar=f"X{SUFFIX}", help="the file of the release")
     parser.add_argument(
         "--replace", action="store_true", help="replace this file; the budget of its release stays spent"
@@ -98,7 +94,7 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
         for path in [*paths[:1], *filter(os.path.lexists, paths)]:
             check_output(path, replace=arguments.replace, which=_HAS_COST)
         _note_unfinished(paths)
-        found = open_files(arguments.files, declared, Progress(asked=arguments.progress), note)
+        found = open_input(arguments.files, declared, asked=arguments.progress)
         refuse_input(arguments.output, found.paths)
         for words in declared.terms.warnings():
             note(f"warning: {words}")
@@ -131,21 +127,6 @@ def _write(path: str, elements: Iterable[Any], *, replace: bool, rest: str) -> N
             writer.close()
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; {rest}") from None
-
-
-class Progress:
-    """Progress report for every 10 % of the input, if requested, or after 2 seconds on a terminal."""
-
-    def __init__(self, *, asked: bool) -> None:
-        waits = 0.0 if asked else _QUIET_SECONDS if is_terminal(sys.stderr) else math.inf
-        self._from, self._said = time.monotonic() + waits, 0
-
-    def __call__(self, at: Position) -> None:
-        step = at.read * 100 // max(at.total, 1) // _STEP * _STEP
-        if step > self._said and time.monotonic() >= self._from:
-            self._said = step
-            read, total = (f"{size / 1e6:,.1f}" for size in (at.read, at.total))
-            note(f"read {read} of {total} MB ({step} %), {at.done} of {at.files} file(s) complete")
 
 
 def _window_files(output: str, declared: ReleaseSpec) -> list[str]:

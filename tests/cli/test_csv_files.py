@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import random
 from collections.abc import Callable, Iterable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +78,7 @@ def read(data: bytes, size: int, say: Callable[[str], Any] = len) -> ROWS:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_files, "_ROWS", 1 + size % 7)
         patch.setattr(csv_files, "_BATCH", 1 + size % 3)
-        opened = CsvFile._open
-        patch.setattr(CsvFile, "_open", lambda file: in_blocks(opened(file), size))
+        patch.setattr(csv_files.io, "TextIOWrapper", functools.partial(in_blocks, size))
         file = CsvFile("x.csv", say, drops=True)
         found = (texts_of(batch) for batch, _ in file.batches(file.header()))
         return [row for columns in found for row in zip(*columns, strict=True)]
@@ -89,7 +90,8 @@ def texts_of(batch: pa.RecordBatch) -> list[list[str | None]]:
     return [[value and value.decode("utf-8", "surrogateescape") for value in column] for column in columns]
 
 
-def in_blocks(file: Any, size: int) -> Any:
+def in_blocks(size: int, *given: Any, **others: Any) -> Any:
+    file = TextIOWrapper(*given, **others)
     file._CHUNK_SIZE = size
     return file
 

@@ -19,6 +19,7 @@ import pytest
 
 from beam_dpsketch import read_releases, release_frame
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.cli import reading
 from beam_dpsketch.cli import releasing as command
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.exact.domains.spelling import FLOAT, INTEGER, TIME, Spelling
@@ -340,21 +341,33 @@ def test_how_much_is_read_depends_on_the_files_alone() -> None:
 @pytest.mark.parametrize(
     ("asked", "on_terminal", "said"),
     [
-        (True, False, ["9.0 of 70.0 MB (10 %)", "15.0 of 70.0 MB (20 %)", "22.0 of 70.0 MB (30 %)"]),
-        (False, True, ["20.0 of 70.0 MB (20 %)", "22.0 of 70.0 MB (30 %)"]),
+        (
+            True,
+            False,
+            [
+                ("9.0 of 70.0 MB (10 %)", "0:00:07"),
+                ("15.0 of 70.0 MB (20 %)", "0:00:06"),
+                ("22.0 of 70.0 MB (30 %)", "0:00:20"),
+            ],
+        ),
+        (False, True, [("20.0 of 70.0 MB (20 %)", "0:00:22"), ("22.0 of 70.0 MB (30 %)", "0:00:22")]),
         (False, False, []),
     ],
 )
 def test_progress_is_said_if_asked_or_on_a_terminal_after_a_while(
-    asked: bool, on_terminal: bool, said: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    asked: bool,
+    on_terminal: bool,
+    said: list[tuple[str, str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter([0.0, 1.0, 1.5, 9.0, 10.0])
-    monkeypatch.setattr(command.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(command, "is_terminal", lambda _: on_terminal)
-    progress = command.Progress(asked=asked)
+    monkeypatch.setattr(reading.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(reading, "is_terminal", lambda _: on_terminal)
+    progress = reading.Progress(asked=asked)
     for read in (9, 15, 20, 22):
         progress(Position(read * 10**6, 70 * 10**6, 1, 2))
-    lines = [f"dpsketch: read {words}, 1 of 2 file(s) complete" for words in said]
+    lines = [f"dpsketch: read {words}, 1 of 2 file(s) complete, about {left} left" for words, left in said]
     assert capsys.readouterr().err.splitlines() == lines
 
 

@@ -10,9 +10,12 @@ a field are layout: they are not part of it, and may precede a quote.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import itertools
 import operator
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -27,11 +30,13 @@ from beam_dpsketch.frames.steps.plan import columns_of, nearest, path_of
 
 Say: TypeAlias = Callable[[str], object]
 """Callback for notes about a file."""
-_SEPARATORS = {";": "semicolon", "\t": "tab", "|": "vertical bar"}
+_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+_CODECS = {".gz": "gzip", ".zst": "zstd"}
 _OTHER_FILES = {
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
-    b"\x1f\x8b": "compressed by gzip",
+    b"\x1f\x8b": "compressed by gzip (end its name with .gz)",
+    b"\x28\xb5\x2f\xfd": "compressed by Zstandard (end its name with .zst)",
     b"PK\x03\x04": "a zip archive, such as .xlsx",
     b"PAR1": "Parquet",
 }
@@ -47,7 +52,7 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
     for argument, field in columns.items():
         if field not in names:
             words = f"is not in the first line of {path!a}. The first line of a CSV file must contain column names"
-            hint = _other_separator(names) or nearest(field, names, columns)
+            hint = _other_separator(path, names) or nearest(field, names, columns)
             raise ConfigError(path_of(argument), f"{field!r} {words}{hint}", "E810")
         if names.count(field) > 1:
             raise ConfigError(
@@ -61,10 +66,24 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
     return pa.schema([(field, TEXT) for field in dict.fromkeys(columns.values())])
 
 
-def _other_separator(names: Sequence[str]) -> str:
+def _other_separator(path: str, names: Sequence[str]) -> str:
     """Write a hint if a single name contains a separator of columns in other files."""
     found = [word for mark, word in _SEPARATORS.items() if len(names) == 1 and mark in names[0]]
-    return f". This line has no comma, but a {found[0]}. Write the file with commas between columns" if found else ""
+    used = _SEPARATORS[separator_of(path)]
+    return f". This line has no {used}, but a {found[0]}. Write the file with {used}s between columns" if found else ""
+
+
+def separator_of(path: str) -> str:
+    """Look up the separator of columns: a tab in `.tsv` files."""
+    return "\t" if path.lower().endswith((".tsv", *(f".tsv{each}" for each in _CODECS))) else ","
+
+
+@contextlib.contextmanager
+def open_bytes(path: str) -> Iterator[tuple[Any, Any]]:
+    """Open a file that may be compressed, as its text in bytes, and as the file itself."""
+    codec = _CODECS.get(os.path.splitext(path)[1].lower())
+    with open(path, "rb") as file:
+        yield file if codec is None else io.BufferedReader(pa.CompressedInputStream(file, codec)), file
 
 
 _ROWS = 128
@@ -77,11 +96,11 @@ class CsvFile:
     """CSV file with a header. `say` is called with each note about it."""
 
     def __init__(self, path: str, say: Say, *, drops: bool = False) -> None:
-        self._path, self._say, self._drops = path, say, drops
+        self._path, self._separator, self._say, self._drops = path, separator_of(path), say, drops
         self._lines = self._ragged = 0
 
     def header(self) -> list[str]:
-        with self._open() as file:
+        with self._open() as (file, _):
             return [name.strip(BLANKS) for name in next(self._rows(file))]
 
     def batches(self, names: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -90,7 +109,7 @@ class CsvFile:
         Empty fields are null. Lines with more or fewer fields than the first are dropped. Too many such lines are
         refused, unless dropping is allowed, and fewer cause a note.
         """
-        with self._open() as file:
+        with self._open() as (file, place):
             rows = self._rows(file)
             header = [name.strip(BLANKS) for name in next(rows)]
             places = [header.index(name) for name in names]
@@ -98,25 +117,27 @@ class CsvFile:
             parts = (self._columns(each, places, len(header)) for each in few)
             while some := [*itertools.islice(parts, _BATCH)]:
                 columns = [pa.concat_arrays(column) for column in zip(*some, strict=True)]
-                yield pa.RecordBatch.from_arrays(columns, names=[*names]), file.buffer.tell()
+                yield pa.RecordBatch.from_arrays(columns, names=[*names]), place.tell()
         if self._ragged:
             share, ends = share_of(self._ragged, self._lines), "more or fewer fields than the first line"
             if self._ragged > MOST * self._lines and not self._drops:
-                words = "Write fields with commas in quotes, or drop these lines with --unreadable drop"
+                quoted = f"Write fields with {_SEPARATORS[self._separator]}s in quotes"
+                words = f"{quoted}, or drop these lines with --unreadable drop"
                 raise UsageError(f"{self._path}: {share} of the lines have {ends}. {words}. Nothing was spent.")
             self._say(f"{self._path}: {share} of the lines have {ends}, and were dropped")
 
-    def _open(self) -> Any:
-        with open(self._path, "rb") as file:
-            begins = file.read(4)
-        for mark, kind in _OTHER_FILES.items():
-            if begins.startswith(mark):
-                raise UsageError(f"{self._path}: the file must be CSV, got {kind}. Write it as CSV text in UTF-8")
-        return open(self._path, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[tuple[Any, Any]]:
+        with open_bytes(self._path) as (data, file):
+            for mark, kind in _OTHER_FILES.items():
+                if data.peek(4).startswith(mark):
+                    raise UsageError(f"{self._path}: the file must be CSV, got {kind}. Write it as CSV text in UTF-8")
+            yield io.TextIOWrapper(data, "utf-8-sig", "surrogateescape", newline=""), file
 
     def _rows(self, file: Any) -> Iterator[list[str]]:
         try:
-            rows = filter(None, csv.reader(file, strict=True, skipinitialspace=True))
+            lines = csv.reader(file, delimiter=self._separator, strict=True, skipinitialspace=True)
+            rows = filter(None, lines)
             if (header := next(rows, None)) is None:
                 raise UsageError(f"{self._path}: the first line is missing. It must contain column names")
             yield header

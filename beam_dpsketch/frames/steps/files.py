@@ -1,25 +1,36 @@
-"""Parquet and CSV files as one table, with reading progress."""
+"""Folders and files of Parquet or CSV as one table, with reading progress.
+
+`pyarrow.dataset` lists folders, splits folder names such as `day=2024-01-01` into columns, and reads Parquet. The value
+in a folder name is text, as in CSV, and the settings define its meaning.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import glob
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
 
+from beam_dpsketch.columns import plain_column
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.base import is_bytes_type, is_text_type, unwrap_type
 from beam_dpsketch.exact.domains.doors import Door
-from beam_dpsketch.exact.domains.spelling import Spelling
+from beam_dpsketch.exact.domains.spelling import FLOAT, INTEGER, TEXT, Spelling, trim
 from beam_dpsketch.exact.reading.columns import is_pointer_type
-from beam_dpsketch.frames.steps.csv_files import CsvFile, Say, declared_schema
+from beam_dpsketch.frames.steps.csv_files import CsvFile, Say, declared_schema, open_bytes
 from beam_dpsketch.frames.steps.plan import columns_of
 from beam_dpsketch.frames.steps.tables import TableParts, empty_table
 
-ENDINGS = (".parquet", ".csv")
+_ENDING = re.compile(r"(\.parquet|\.[ct]sv(\.gz|\.zst)?)\Z", re.IGNORECASE)
+_SKIPPED = ("_", ".")
 _ROWS = 1 << 17
 
 
@@ -47,11 +58,40 @@ class Input(NamedTuple):
     table: TableParts
 
 
+class _File(NamedTuple):
+    """File with the release's columns.
+
+    Attributes:
+      path: its path.
+      names: all columns in the file.
+      types: types of the release's columns in the file.
+      folders: the release's columns in the path, one row each.
+      batches: yields the columns in the file, with the number of bytes read so far.
+    """
+
+    path: str
+    names: list[str]
+    types: dict[str, pa.DataType]
+    folders: dict[str, pa.Array]
+    batches: Callable[[], Iterator[tuple[pa.RecordBatch, int]]]
+
+    def add_folders(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+        columns = {name: batch[name] for name in self.types}
+        for name, value in self.folders.items():
+            if name not in columns:
+                columns[name] = value.take(pa.repeat(0, len(batch)))
+            elif not _equals(columns[name], value):
+                words = f"the column {name!r} differs from the folder name, which must be equal to it in every row"
+                raise UsageError(f"{self.path}: {words}. Rename the folder, or remove the column from the file")
+        return pa.RecordBatch.from_arrays([columns[name] for name in names], names=[*names])
+
+
 def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say: Say) -> Input:
     """Open files as a table with the release's columns, if present.
 
     Args:
-      names: paths, and patterns with wildcards. All files have the same ending.
+      names: paths of files or folders, and patterns with wildcards. All files are Parquet, or all are text. Empty files
+        and names that begin with `_` or `.` are skipped in folders and patterns.
       declared: the release.
       on_read: called after each batch.
       say: called with each note about a file.
@@ -60,50 +100,102 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say
     """
     paths = [path for name in names for path in _paths(name)]
     _refuse_repeated(paths)
-    endings = [os.path.splitext(path)[1].lower() for path in paths]
+    endings = [_ENDING.search(path.lower()) for path in paths]
+    are_parquet = endings[0] is not None and endings[0][0] == ".parquet"
     for path, ending in zip(paths, endings, strict=True):
-        if ending not in ENDINGS or ending != endings[0]:
-            raise UsageError(f"{path}: all files must end with {', or all with '.join(ENDINGS)}")
-    if endings[0] == ENDINGS[0]:
-        return Input(paths, _open_parquets(paths, declared, on_read))
-    return Input(paths, _open_csvs(paths, declared, on_read, say))
+        if ending is None or (ending[0] == ".parquet") != are_parquet:
+            words = "all files must end with .parquet, or all with .csv or .tsv, which .gz or .zst may follow"
+            raise UsageError(f"{path}: {words}")
+    opened = [_open_parquet(path, declared) if are_parquet else _open_text(path, declared, say) for path in paths]
+    types = _common_types(opened)
+    names = [*dict.fromkeys([*opened[0].names, *types])]
+    table = TableParts(names, empty_table(pa.schema([*types.items()])), _read(opened, [*types], on_read))
+    text = table._replace(door=Door.TEXT_FILE, spelling=declared.csv or Spelling())
+    return Input(paths, table if are_parquet else text)
 
 
-def _open_parquets(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> TableParts:
-    """Open Parquet files. Raise if their columns are incompatible. Each file is read with its own column types."""
-    files, names = [_open_parquet(path) for path in paths], {*columns_of(declared).values()}
-    schemas = [[field for field in file.schema_arrow if field.name in names] for file in files]
+def _open_parquet(path: str, declared: ReleaseSpec) -> _File:
+    """Open a Parquet file, to be read in its own types. Times of INT96 are in microseconds."""
+    import pyarrow.dataset as ds  # lazy import: slow
+
+    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us", pre_buffer=True)
+    size = os.path.getsize(path)
+    with _reading(path, "is not Parquet, or is damaged" if size else "is empty"):
+        fragment = form.make_fragment(path, pa.fs.LocalFileSystem())
+        schema, rows = fragment.physical_schema, fragment.metadata.num_rows
+    columns, readables = columns_of(declared), declared.reader.readables(declared.sketch_input)
+    types = {field.name: field.type for field in schema if field.name in columns.values()}
+    for name in types:
+        if schema.names.count(name) > 1:
+            raise UsageError(f"{path}: has the column {name!r} twice. Rename a column")
+    folders = _folders(path, [*columns.values()])
+    kinds = {name: readables[argument].parsed for argument, name in columns.items()}
+    for name in folders.keys() - types.keys():
+        if kinds[name] in (INTEGER, FLOAT):
+            number = Spelling().read(folders[name], kinds[name])
+            folders[name] = folders[name] if number.null_count else number
+        folders[name] = folders[name].dictionary_encode()
+
+    def batches() -> Iterator[tuple[pa.RecordBatch, int]]:
+        read = 0
+        for batch in fragment.to_batches(columns=[*types], batch_size=_ROWS):
+            read += len(batch)
+            yield batch, size * read // rows
+
+    return _File(path, schema.names, types, folders, batches)
+
+
+def _open_text(path: str, declared: ReleaseSpec, say: Say) -> _File:
+    """Open a CSV file with a header. Empty fields are null."""
+    file = CsvFile(path, say, drops=declared.unreadable == "drop")
+    with _reading(path):
+        header = file.header()
+    folders = _folders(path, [*columns_of(declared).values()])
+    schema = declared_schema(path, [*header, *(folders.keys() - {*header})], declared)
+    own = [name for name in schema.names if name in header]
+    return _File(path, header, dict.fromkeys(own, TEXT), folders, functools.partial(file.batches, own or header[:1]))
+
+
+def _folders(path: str, names: Sequence[str]) -> dict[str, pa.Array]:
+    """Find columns in a path such as `day=2024-01-01/part-0.csv`."""
+    import pyarrow.dataset as ds  # lazy import: slow
+
+    form = ds.HivePartitioning(pa.schema([(name, TEXT) for name in dict.fromkeys(names)]))
+    found = ds.get_partition_keys(form.parse(path))
+    return {name: pa.array([text], TEXT) for name, text in found.items()}
+
+
+def _equals(column: pa.Array, folder: pa.Array) -> bool:
+    """Whether a column of a file is the folder's value in every row."""
+    plain = plain_column(column)
+    kind = unwrap_type(plain.type)
+    plain = trim(plain.cast(TEXT)) if kind == TEXT else plain.cast(kind)
+    if folder.null_count:
+        return plain.null_count == len(plain)
+    try:
+        same = pc.equal(plain, folder.cast(kind)[0])
+    except pa.ArrowInvalid:  # text without a value of this type
+        return not len(plain)
+    return pc.all(same, skip_nulls=False).as_py() is True
+
+
+def _common_types(files: Sequence[_File]) -> dict[str, pa.DataType]:
+    """Look up the type of each column. Refuse files with other columns, or with columns of incompatible types."""
     known: dict[str, tuple[str, pa.DataType]] = {}
-    for path, schema in zip(paths, schemas, strict=True):
-        for field in schema:
-            other, kind = known.get(field.name, (path, field.type))
-            if len({_family(kind), _family(field.type)} - {""}) > 1:
-                words = f"has type {field.type}, but type {kind} in {other}. Use the same type in all files"
-                raise UsageError(f"{path}: the column {field.name!r} {words}")
-            known[field.name] = (path, field.type) if pa.types.is_null(kind) else (other, kind)
-    for path, schema in zip(paths, schemas, strict=True):
-        if missing := known.keys() - {field.name for field in schema}:
+    found = [{name: value.type for name, value in file.folders.items()} | file.types for file in files]
+    for file, types in zip(files, found, strict=True):
+        for name, given in types.items():
+            other, kind = known.get(name, (file.path, given))
+            if len({_family(kind), _family(given)} - {""}) > 1:
+                words = f"has type {given}, but type {kind} in {other}. Use the same type in all files"
+                raise UsageError(f"{file.path}: the column {name!r} {words}")
+            known[name] = (file.path, given) if pa.types.is_null(kind) else (other, kind)
+    for file, types in zip(files, found, strict=True):
+        if missing := known.keys() - types.keys():
             name = min(missing)
-            raise UsageError(
-                f"{path}: has no column {name!r}, unlike {known[name][0]}. Use the same columns in all files"
-            )
-    first = pa.schema([(field.name, known[field.name][1]) for field in schemas[0]])
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        sizes = [*map(os.path.getsize, paths)]
-        for done, (path, file) in enumerate(zip(paths, files, strict=True)):
-            rows, read = file.metadata.num_rows, 0
-            try:
-                for batch in file.iter_batches(_ROWS, columns=[*known]):
-                    # A name with a dot also selects a field of a nested column.
-                    yield batch.select([n for n, name in enumerate(batch.schema.names) if name in known])
-                    read += len(batch)
-                    before = sum(sizes[:done]) + sizes[done] * read // rows
-                    on_read(Position(before, sum(sizes), done + (read == rows), len(sizes)))
-            except (pa.ArrowException, OSError):  # the message may contain bytes of the file
-                raise UsageError(f"{path}: a part of the file cannot be read. The file may be damaged") from None
-
-    return TableParts(files[0].schema_arrow.names, empty_table(first), batches())
+            words = f"has no column {name!r}, unlike {known[name][0]}. Use the same columns in all files"
+            raise UsageError(f"{file.path}: {words}")
+    return {name: kind for name, (_, kind) in known.items()}
 
 
 def _family(kind: pa.DataType) -> str:
@@ -117,31 +209,25 @@ def _family(kind: pa.DataType) -> str:
     return next((test.__name__ for test in tests if test(kind) and not is_pointer_type(kind)), str(kind))
 
 
-def _open_csvs(paths: list[str], declared: ReleaseSpec, on_read: OnRead, say: Say) -> TableParts:
-    """Open CSV files with a header. Empty fields are null."""
-    files = {path: CsvFile(path, say, drops=declared.unreadable == "drop") for path in paths}
-    schemas = [declared_schema(path, file.header(), declared) for path, file in files.items()]
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        sizes = [*map(os.path.getsize, paths)]
-        for done, file in enumerate(files.values()):
-            for batch, read in file.batches(schemas[0].names):
-                yield batch
-                on_read(Position(sum(sizes[:done]) + read, sum(sizes), done + (read == sizes[done]), len(sizes)))
-
-    return TableParts(schemas[0].names, empty_table(schemas[0]), batches(), Door.TEXT_FILE, declared.csv or Spelling())
+def _read(files: Sequence[_File], names: Sequence[str], on_read: OnRead) -> Iterator[pa.RecordBatch]:
+    sizes = [os.path.getsize(file.path) for file in files]
+    for done, (file, size) in enumerate(zip(files, sizes, strict=True)):
+        with _reading(file.path):
+            for batch, read in file.batches():
+                yield file.add_folders(batch, names)
+                on_read(Position(sum(sizes[:done]) + read, sum(sizes), done + (read == size), len(files)))
 
 
-def _open_parquet(path: str) -> Any:
-    import pyarrow.parquet as pq  # lazy import: slow
-
+@contextlib.contextmanager
+def _reading(path: str, problem: str = "a part of the file cannot be read. The file may be damaged") -> Iterator[None]:
     try:
-        return pq.ParquetFile(path, pre_buffer=True, coerce_int96_timestamp_unit="us")
-    except (pa.ArrowException, OSError, ValueError) as error:  # the message may contain bytes of a file
+        yield
+    except UsageError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:  # the message may contain bytes of the file
         if isinstance(error, OSError) and error.errno:  # from the system, not from Arrow
             raise
-        words = "is not Parquet, or is damaged" if os.path.getsize(path) else "is empty"
-        raise UsageError(f"{path}: {words}") from None
+        raise UsageError(f"{path}: {problem}") from None
 
 
 def _refuse_repeated(paths: list[str]) -> None:
@@ -160,10 +246,33 @@ def _refuse_repeated(paths: list[str]) -> None:
 def _paths(name: str) -> list[str]:
     if "\0" in name:
         raise UsageError("a file name must not contain a zero byte")
-    found = [name] if os.path.exists(name) else sorted(glob.glob(name))
-    if not found:
+    if os.path.isfile(name):
+        return [name]
+    found = [name] if os.path.exists(name) else [path for path in sorted(glob.glob(name)) if _is_wanted(path, name)]
+    listed = [path for each in found for path in (_files_in(each) if os.path.isdir(each) else [each])]
+    paths = [path for path in listed if _has_content(path)]
+    if not paths:
         remote = (
             ". Only local files are supported. Use a pipeline or Beam YAML for remote files" if "://" in name else ""
         )
-        raise UsageError(f"no file matches {name}{remote}")
-    return found
+        raise UsageError(f"no file {'with content is in' if listed else 'matches'} {name}{remote}")
+    return paths
+
+
+def _is_wanted(path: str, pattern: str) -> bool:
+    """Whether no part of a path begins with `_` or `.`, unless this part of the pattern does."""
+    pairs = zip(path.split(os.sep), pattern.split(os.sep), strict=True)
+    return all(part[:1] not in _SKIPPED or given[:1] == part[:1] for part, given in pairs)
+
+
+def _files_in(folder: str) -> list[str]:
+    """List the files in a folder and below, except names that begin with `_` or `.`."""
+    import pyarrow.dataset as ds  # lazy import: slow
+
+    nothing, local = pa.schema([]), pa.fs.LocalFileSystem()
+    return ds.dataset(folder, nothing, "parquet", local, ignore_prefixes=[*_SKIPPED]).files
+
+
+def _has_content(path: str) -> bool:
+    with _reading(path), open_bytes(path) as (file, _):
+        return bool(file.read(1))
