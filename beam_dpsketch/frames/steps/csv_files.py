@@ -31,7 +31,8 @@ from beam_dpsketch.frames.steps.plan import columns_of, nearest, path_of
 Say: TypeAlias = Callable[[str], object]
 """Callback for notes about a file."""
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-_CODECS = {".gz": "gzip", ".zst": "zstd"}
+CODECS = {".gz": "gzip", ".zst": "zstd"}
+"""Names in Arrow of compressed formats, by ending."""
 _OTHER_FILES = {
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
@@ -75,13 +76,13 @@ def _other_separator(path: str, names: Sequence[str]) -> str:
 
 def separator_of(path: str) -> str:
     """Look up the separator of columns: a tab in `.tsv` files."""
-    return "\t" if path.lower().endswith((".tsv", *(f".tsv{each}" for each in _CODECS))) else ","
+    return "\t" if path.lower().endswith(tuple(f".tsv{packed}" for packed in ("", *CODECS))) else ","
 
 
 @contextlib.contextmanager
 def open_bytes(path: str) -> Iterator[tuple[Any, Any]]:
     """Open a file that may be compressed, as its text in bytes, and as the file itself."""
-    codec = _CODECS.get(os.path.splitext(path)[1].lower())
+    codec = CODECS.get(os.path.splitext(path)[1].lower())
     with open(path, "rb") as file:
         yield file if codec is None else io.BufferedReader(pa.CompressedInputStream(file, codec)), file
 

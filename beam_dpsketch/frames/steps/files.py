@@ -10,7 +10,6 @@ import contextlib
 import functools
 import glob
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -25,11 +24,11 @@ from beam_dpsketch.exact.domains.base import is_bytes_type, is_text_type, unwrap
 from beam_dpsketch.exact.domains.doors import Door
 from beam_dpsketch.exact.domains.spelling import FLOAT, INTEGER, TEXT, Spelling, trim
 from beam_dpsketch.exact.reading.columns import is_pointer_type
-from beam_dpsketch.frames.steps.csv_files import CsvFile, Say, declared_schema, open_bytes
+from beam_dpsketch.frames.steps.csv_files import CODECS, CsvFile, Say, declared_schema, open_bytes
 from beam_dpsketch.frames.steps.plan import columns_of
 from beam_dpsketch.frames.steps.tables import TableParts, empty_table
 
-_ENDING = re.compile(r"(\.parquet|\.[ct]sv(\.gz|\.zst)?)\Z", re.IGNORECASE)
+_PARQUET, _TEXT = (".parquet",), tuple(f"{kind}{packed}" for kind in (".csv", ".tsv") for packed in ("", *CODECS))
 _SKIPPED = ("_", ".")
 _ROWS = 1 << 17
 
@@ -100,16 +99,15 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say
     """
     paths = [path for name in names for path in _paths(name)]
     _refuse_repeated(paths)
-    endings = [_ENDING.search(path.lower()) for path in paths]
-    are_parquet = endings[0] is not None and endings[0][0] == ".parquet"
-    for path, ending in zip(paths, endings, strict=True):
-        if ending is None or (ending[0] == ".parquet") != are_parquet:
+    are_parquet = paths[0].lower().endswith(_PARQUET)
+    for path in paths:
+        if not path.lower().endswith(_PARQUET if are_parquet else _TEXT):
             words = "all files must end with .parquet, or all with .csv or .tsv, which .gz or .zst may follow"
             raise UsageError(f"{path}: {words}")
     opened = [_open_parquet(path, declared) if are_parquet else _open_text(path, declared, say) for path in paths]
     types = _common_types(opened)
-    names = [*dict.fromkeys([*opened[0].names, *types])]
-    table = TableParts(names, empty_table(pa.schema([*types.items()])), _read(opened, [*types], on_read))
+    every = [*dict.fromkeys([*opened[0].names, *types])]
+    table = TableParts(every, empty_table(pa.schema([*types.items()])), _read(opened, [*types], on_read))
     text = table._replace(door=Door.TEXT_FILE, spelling=declared.csv or Spelling())
     return Input(paths, table if are_parquet else text)
 
@@ -161,7 +159,7 @@ def _folders(path: str, names: Sequence[str]) -> dict[str, pa.Array]:
     import pyarrow.dataset as ds  # lazy import: slow
 
     form = ds.HivePartitioning(pa.schema([(name, TEXT) for name in dict.fromkeys(names)]))
-    found = ds.get_partition_keys(form.parse(path))
+    found = ds.get_partition_keys(form.parse(os.fsencode(path)))
     return {name: pa.array([text], TEXT) for name, text in found.items()}
 
 
@@ -246,9 +244,10 @@ def _refuse_repeated(paths: list[str]) -> None:
 def _paths(name: str) -> list[str]:
     if "\0" in name:
         raise UsageError("a file name must not contain a zero byte")
-    if os.path.isfile(name):
+    is_folder = os.path.isdir(name)
+    if os.path.exists(name) and not is_folder:
         return [name]
-    found = [name] if os.path.exists(name) else [path for path in sorted(glob.glob(name)) if _is_wanted(path, name)]
+    found = [name] if is_folder else [path for path in sorted(glob.glob(name)) if _is_wanted(path, name)]
     listed = [path for each in found for path in (_files_in(each) if os.path.isdir(each) else [each])]
     paths = [path for path in listed if _has_content(path)]
     if not paths:
@@ -261,7 +260,7 @@ def _paths(name: str) -> list[str]:
 
 def _is_wanted(path: str, pattern: str) -> bool:
     """Whether no part of a path begins with `_` or `.`, unless this part of the pattern does."""
-    pairs = zip(path.split(os.sep), pattern.split(os.sep), strict=True)
+    pairs = zip(*(os.path.normpath(each).split(os.sep) for each in (path, pattern)), strict=True)
     return all(part[:1] not in _SKIPPED or given[:1] == part[:1] for part, given in pairs)
 
 
@@ -270,7 +269,8 @@ def _files_in(folder: str) -> list[str]:
     import pyarrow.dataset as ds  # lazy import: slow
 
     nothing, local = pa.schema([]), pa.fs.LocalFileSystem()
-    return ds.dataset(folder, nothing, "parquet", local, ignore_prefixes=[*_SKIPPED]).files
+    with _reading(folder, "the folder cannot be listed. File names must be UTF-8"):
+        return ds.dataset(folder, nothing, "parquet", local, ignore_prefixes=[*_SKIPPED]).files
 
 
 def _has_content(path: str) -> bool:
