@@ -136,9 +136,10 @@ def _open_parquet(path: str, declared: ReleaseSpec) -> _File:
 
     def batches() -> Iterator[tuple[pa.RecordBatch, int]]:
         read = 0
-        for batch in fragment.to_batches(columns=[*types], batch_size=_ROWS):
-            read += len(batch)
-            yield batch, size * read // rows
+        for group in fragment.split_by_row_group():  # a scan of the whole file reads far ahead, into memory
+            for batch in group.to_batches(columns=[*types], batch_size=_ROWS):
+                read += len(batch)
+                yield batch, size * read // rows
 
     return _File(path, schema.names, types, folders, batches)
 
