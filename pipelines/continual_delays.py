@@ -82,7 +82,7 @@ class Line(NamedTuple):
         assert isinstance(released, ReleasedDyadicCountSketch)
         on_time = released.cdf_interval(LATE)
         late = Interval(1 - on_time.estimate, 1 - on_time.upper, 1 - on_time.lower)
-        return cls(first, last, released.total_weight(), released.quantile_interval(0.5), late)
+        return cls(first, last, released.total_weight(), released.quantile(0.5), late)
 
 
 def measure(privacy: PrivacySpec, days: Days, privacy_unit: Record | PrivacyId) -> PrivateQuantiles:

@@ -16,7 +16,7 @@ def print_delays(released: dict[str, ReleasedRanks], exact: dict[str, ExactDelay
         print(f"  {airport:10}{'exact':>8}{'bounded':>9}   private (95 % interval)")
         for share in SHARES:
             true, kept = delays.flights.quantile(share), delays.kept.quantile(share)
-            print(f"    {share:6.0%}  {true:8}{kept:9}   {minutes(released[airport].quantile_interval(share))}")
+            print(f"    {share:6.0%}  {true:8}{kept:9}   {minutes(released[airport].quantile(share))}")
         late = np.array([LATE])
         true, kept = (1 - each.cdf(late)[0] for each in delays)
         print(f"    >{LATE} min {true:8.1%}{kept:9.1%}   {percent(later(released[airport].cdf_interval(LATE)))}")

@@ -39,7 +39,7 @@ def print_delays(released: dict[str, ReleasedDyadicCountSketch]) -> None:
     """Print a line for each destination, by decreasing precision."""
     print(f"  {'':5}{'median':25}later than {LATE} minutes")
     for dest, each in sorted(released.items(), key=lambda row: -row[1].total_weight().estimate):
-        print(f"  {dest:5}{minutes(each.quantile_interval(0.5)):25}{percent(later(each.cdf_interval(LATE)))}")
+        print(f"  {dest:5}{minutes(each.quantile(0.5)):25}{percent(later(each.cdf_interval(LATE)))}")
 
 
 def covered(path: str, destinations: list[str]) -> str:

@@ -115,7 +115,7 @@ def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, to
     true = np.sort(inside["dep_delay"].drop_null().to_numpy())
     delays = []
     for share in SHARES:
-        found = tree.quantile_interval(share)
+        found = tree.quantile(share)
         exact = int(true[max(0, int(np.ceil(share * len(true))) - 1)]) if len(true) else None
         delays.append((share, f"{found.estimate:5} ({found.lower} to {found.upper})", exact))
     return Comparison(windows.name(index), len(inside), top, exact_counts(inside).flights, delays)

@@ -28,8 +28,6 @@ PYTHON_ALONE = {
     "answers/released.py:": "attributes of releases",
     "answers/released.py:__getitem__": "a method",
     "answers/released.py:__init__": "releases that are made by hand",
-    "answers/rows.py:to_arrow": "a method",
-    "answers/rows.py:to_pandas": "a method",
     "answers/tree.py:with_total": "a method",
     "by_hand.py:release": "a function of raw sketches",
     "exact/declared/count.py:check_keys_type": "the type of an argument",
@@ -54,6 +52,9 @@ PYTHON_ALONE = {
     "privacy/shares.py:__reduce__": "parts of a budget",
     "privacy/shares.py:spend": "parts of a budget",
     "statement/stated.py:_check_parts": "fields of bytes",
+    "statement/tabular.py:_refuse": "arithmetic",
+    "statement/tabular.py:_require": "a method",
+    "statement/tabular.py:to_arrow": "a method",
 }
 """Functions whose messages no setting and no option causes, and why."""
 

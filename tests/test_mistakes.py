@@ -180,7 +180,10 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "a mean of a tree": (lambda: RANKS.mean(), "Use PrivateStatistics (kind: statistics)"),
     "quantiles of a sketch": (lambda: RELEASED.quantile(0.5), "Use PrivateQuantiles (kind: quantiles)"),
     "a quantile in words": (lambda: RANKS.quantile("median"), "must be numbers from 0 to 1, such as 0.5 for"),
-    "a folder": (lambda: read_releases(str(pathlib.Path(__file__).parent)), "is a folder. Pass its files"),
+    "a folder without releases": (lambda: read_releases(pathlib.Path(__file__).parent), "no file matches"),
+    "a sum of an answer": (lambda: RELEASED.total_weight() + 1, "Use its estimate, as in float(answer) + 1"),
+    "a rounded answer": (lambda: round(RELEASED.total_weight()), "Use its estimate, as in float(answer) + 1"),
+    "a release without a name": (lambda: RELEASED.save(), "missing 1 required"),
     "a kind in Python": (lambda: release_frame(TABLE, {**COUNT, "kind": "mean"}), "Did you mean 'statistics'?"),
 }  # fmt: skip
 

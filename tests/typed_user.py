@@ -196,7 +196,7 @@ def from_files() -> float:
     rows: list[TimelineRow] = transforms.read_releases("gs://bucket/rows-*", TimelineRow)
     pairs = transforms.read_releases("gs://bucket/cities-*", ReleasedCountSketch, keyed=True)
     cities: dict[str, float] = {key: sketch.estimate(["a"])[0] for key, sketch in pairs if isinstance(key, str)}
-    return delays.quantile([0.5])[0] + len(rows) + sum(cities.values())
+    return delays.quantile(0.5).estimate + len(rows) + sum(cities.values())
 
 
 def from_unknown_files() -> list[bytes]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from beam_dpsketch.answers.notes import UNKNOWN, Basis
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, Rows, as_asked, as_many
-from beam_dpsketch.statement.clipping import WithClipping
+from beam_dpsketch.statement.tabular import OneAnswer
 from beam_dpsketch.words import shown_plainly
 
 
@@ -71,7 +71,7 @@ class _Change(NamedTuple):
 
 
 @shown_plainly
-class Change(_Change, WithClipping):
+class Change(OneAnswer, _Change):
     """One item with its weights before and after, and its change with bounds."""
 
 

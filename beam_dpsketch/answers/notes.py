@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.summary_counts import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.showing import interval_words, short, shown
+from beam_dpsketch.statement.tabular import Note
 from beam_dpsketch.words import round_up
 
 LARGE_EPSILON = 10
@@ -27,18 +28,6 @@ USELESS_SHARE = 0.1
 _TOGETHER = 0.99
 _FEW_RECORDS = 1.5
 _NOISE_ALONE = {"may_be_empty", "mostly_noise"}
-
-
-class Note(NamedTuple):
-    """Warning about an answer.
-
-    Attributes:
-      code: the code for programs, equal in all versions. `docs/beam_yaml.md` lists the codes.
-      message: a sentence for people. Its numbers are noisy or public.
-    """
-
-    code: str
-    message: str
 
 
 Notes: TypeAlias = tuple[Note, ...]

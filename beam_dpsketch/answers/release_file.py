@@ -55,7 +55,7 @@ def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: b
     files, but `dpsketch spent` reports its privacy loss.
 
     Args:
-      file_pattern: a path, or a pattern with the wildcards of `glob`.
+      file_pattern: a path, a folder, for its files `*.dpsketch`, or a pattern with the wildcards of `glob`.
       kind: the class that every release must have, or `TimelineRow`. It determines the static type of the result.
       keyed: whether the files must contain (key, release) pairs. Requires `kind`.
 
@@ -66,8 +66,24 @@ def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: b
     """
     path = os.fspath(file_pattern)
     if os.path.isdir(path):
-        raise ArgumentError("file_pattern", f"is a folder. Pass its files: folder/*{SUFFIX}", "E712")
+        path = os.path.join(glob.escape(path), f"*{SUFFIX}")
     return read_files([path] if os.path.exists(path) else glob.glob(path), path, kind, keyed)
+
+
+@_validate.explained
+def load(path: LocalPath) -> Released:
+    """Read the release in a local file, as `Released.save` writes it.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      FormatError: the file contains no release, or was cut or damaged.
+      ValueError: the file contains several releases, keys or timeline rows.
+    """
+    found = read_releases(path)
+    if len(found) != 1 or not isinstance(found[0], Released):
+        words = f"must be a file with one release and no key, got {len(found)} record(s). Use read_releases(path)"
+        raise ArgumentError("path", words, "E712")
+    return found[0]
 
 
 def read_files(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -34,9 +35,9 @@ RELEASED_KINDS: dict[str, type[Released]] = {}
 
 _HINTS = {
     "mean total count variance std": "Use PrivateStatistics (kind: statistics)",
-    "quantile quantile_interval histogram cdf_interval": "Use PrivateQuantiles (kind: quantiles)",
+    "quantile histogram cdf_interval": "Use PrivateQuantiles (kind: quantiles)",
     "top_k interval estimate": "Use PrivateFrequencies or PrivateTopK (kind: frequencies, top_k)",
-    "to_pandas to_arrow to_rows": "Convert an answer, such as top_k(10, candidates) or interval(items)",
+    "to_pandas to_polars to_arrow to_rows": "Convert an answer, such as top_k(10, candidates) or interval(items)",
 }
 DRAWERS: dict[str, Callable[..., Any]] = {}
 """Functions that draw a "release" and a "timeline"; `plots`, a higher layer, registers them."""
@@ -186,6 +187,20 @@ class Released(SummaryAnswers):
     def to_bytes(self) -> bytes:
         """Encode the release in the package's versioned format, which every later version can read."""
         return release_format.pack(self._spec, self._counters, self._privacy, self._scale_bits)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to a new local file, for `load`, `read_releases` and the command `dpsketch`.
+
+        `read_releases(folder)` reads files whose names end with `.dpsketch`. Raises `ValueError` for an existing file,
+        which is not replaced, because its release cannot be made again without privacy loss.
+        """
+        try:
+            with open(path, "xb") as file:
+                file.write(self.to_bytes())
+        except FileExistsError:
+            raise ArgumentError(
+                "path", f"must be a new file, and {path} already exists. Use another name", "E726"
+            ) from None
 
     @classmethod
     def from_bytes(cls: type[Self], data: bytes) -> Self:

@@ -9,22 +9,19 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import ipaddress
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.notes import UNKNOWN, Basis, Note, lines
-from beam_dpsketch.errors import ArgumentTypeError
-from beam_dpsketch.statement.clipping import Clipping, WithClipping
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.showing import html_table, short
 from beam_dpsketch.statement.summary_notes import Interval
+from beam_dpsketch.statement.tabular import CANNOT_TELL, OneAnswer, Tabular
 from beam_dpsketch.words import shown_plainly
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 One: TypeAlias = "str | bytes | float | np.generic | datetime.datetime | ipaddress.IPv4Address"
 """A single item or value. A tuple stands for many, like any iterable: put an item that is a tuple into a list."""
@@ -36,6 +33,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 Self = TypeVar("Self", bound="Rows[Any]")
 
 _SHOWN, _SHOWN_IN_TABLE = 5, 100
+_NOTHING: Mapping[str, Any] = {}
 
 
 class _Frequency(NamedTuple):
@@ -46,20 +44,23 @@ class _Frequency(NamedTuple):
 
 
 @shown_plainly
-class Frequency(_Frequency, WithClipping):
+class Frequency(OneAnswer, _Frequency):
     """One item with its estimated total weight and bounds."""
 
 
-class Rows(Sequence[Row]):
+class Rows(Tabular, Sequence[Row]):
     """An immutable sequence of rows. Its columns are attributes, named like the fields in a row."""
 
     _row_type: ClassVar[Any]
+    asked: Mapping[str, Any] = _NOTHING
     truncated: frozenset[Any] | None = None
     basis: Basis
 
     def __post_init__(self) -> None:
         for name, column in self._columns().items():
             object.__setattr__(self, name, _frozen(column))
+        if self.asked:
+            object.__setattr__(self, "asked", {name: _frozen(column) for name, column in self.asked.items()})
 
     @property
     def intervals(self) -> str | None:
@@ -75,42 +76,23 @@ class Rows(Sequence[Row]):
     def notes(self) -> tuple[Note, ...]:
         """Warnings about these answers, each with a `code` and `words`."""
         if not self.basis.asked:
-            return self.basis.notes
+            estimates = getattr(self, "estimate", None)
+            is_unknown = isinstance(estimates, tuple) and None in estimates
+            return (*self.basis.notes, *[CANNOT_TELL] * is_unknown)
         columns = (np.asarray(getattr(self, name), dtype=np.float64) for name in ("estimate", "lower", "upper"))
         return (*self.basis.notes, *self.basis.within_noise(*columns))
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Convert to one plain dict per row, with Python numbers."""
-        table = self._table()
-        return [dict(zip(table, row, strict=True)) for row in zip(*map(as_list, table.values()), strict=True)]
-
-    def to_arrow(self) -> pa.Table:
-        """Convert to a pyarrow table. Raises `TypeError` for items without a common Arrow type."""
-        try:
-            return pa.table(self._table())
-        except (pa.ArrowException, OverflowError):
-            raise ArgumentTypeError(
-                "", "These items have no common Arrow type. Use to_rows() or to_pandas()", "E715"
-            ) from None
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Convert to a pandas data frame. Raises `ImportError` if pandas is not installed."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                "to_pandas() requires pandas, which is not installed. Use to_rows() or to_arrow()"
-            ) from None
-        return pd.DataFrame(self._table())
 
     def take(self: Self, places: Iterable[int]) -> Self:
         """Select the rows at these places, in this order."""
         places = list(places)
-        columns = {
-            name: column[places] if isinstance(column, np.ndarray) else [column[place] for place in places]
-            for name, column in self._columns().items()
-        }
-        return dataclasses.replace(self, **columns)  # type: ignore[type-var]
+        columns, asked = (
+            {
+                name: column[places] if isinstance(column, np.ndarray) else [column[place] for place in places]
+                for name, column in table.items()
+            }
+            for table in (self._columns(), self.asked)
+        )
+        return dataclasses.replace(self, **columns, **({"asked": asked} if asked else {}))  # type: ignore[type-var]
 
     def __len__(self) -> int:
         return len(getattr(self, self._row_type._fields[0]))
@@ -126,7 +108,9 @@ class Rows(Sequence[Row]):
 
     def __iter__(self) -> Iterator[Row]:
         rows = map(self._row_type, *(as_list(column) for column in self._columns().values()))
-        return (row.of(self.clipping) for row in rows)
+        if self._table().keys() == self._columns().keys():
+            return (row.of(self.clipping) for row in rows)
+        return (row.of(self.clipping, whole) for row, whole in zip(rows, self.to_rows(), strict=True))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rows) and self._row_type is other._row_type and list(self) == list(other)
@@ -152,8 +136,8 @@ class Rows(Sequence[Row]):
         return {name: getattr(self, name) for name in self._row_type._fields}
 
     def _table(self) -> dict[str, Any]:
-        """List the columns of tables: the fields of rows, and `truncated` if items can be truncated."""
-        columns, cut = self._columns(), self.truncated
+        """List the question's columns, the fields of rows, and `truncated` if items can be truncated."""
+        columns, cut = {**self.asked, **self._columns()}, self.truncated
         return columns if cut is None else {**columns, "truncated": [item in cut for item in columns["item"]]}
 
 
@@ -168,6 +152,7 @@ class Frequencies(Rows[Frequency]):
       truncated: the items that are counted by their beginning, a column of tables. `None` if items are always complete,
         such as numbers.
       basis: properties that all answers share: the confidence, the clipping and the notes.
+      asked: further first columns of tables: `place`, from 1, in a list by size.
     """
 
     _row_type = Frequency
@@ -179,6 +164,7 @@ class Frequencies(Rows[Frequency]):
     detection_limit: float | None = None
     truncated: frozenset[Any] | None = None
     basis: Basis = dataclasses.field(default=UNKNOWN, kw_only=True)
+    asked: Mapping[str, Any] = dataclasses.field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -195,7 +181,8 @@ class Frequencies(Rows[Frequency]):
 
     def _first(self, k: int, order: np.ndarray) -> Frequencies:
         places = {item: place for place, item in reversed([*enumerate(self.item)])}.values()
-        return self.take(sorted(places, key=lambda place: (order[place], place))[:k])
+        found = self.take(sorted(places, key=lambda place: (order[place], place))[:k])
+        return dataclasses.replace(found, asked={"place": range(1, len(found) + 1)})
 
     def _title(self) -> str:
         limit = "" if self.detection_limit is None else f", detection limit {short(self.detection_limit)}"
@@ -209,6 +196,7 @@ class Intervals(Rows[Interval]):
     Attributes:
       estimate, lower, upper: the columns: arrays of numbers, or for quantiles domain values.
       basis: as in `Frequencies`.
+      asked: the question, as the first columns of tables: `quantile`, `value`, or `range_low` and `range_high`.
     """
 
     _row_type = Interval
@@ -217,6 +205,7 @@ class Intervals(Rows[Interval]):
     lower: Any
     upper: Any
     basis: Basis = dataclasses.field(default=UNKNOWN, kw_only=True)
+    asked: Mapping[str, Any] = dataclasses.field(default_factory=dict, kw_only=True)
 
 
 def as_many(values: Any) -> tuple[Any, bool]:

@@ -34,9 +34,9 @@ from beam_dpsketch.answers.notes import Note, of_numbers, of_total
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.sketches.statistics import NumberSums, floats_around
-from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.showing import within
 from beam_dpsketch.statement.summary_notes import Interval
+from beam_dpsketch.statement.tabular import OneAnswer
 from beam_dpsketch.words import shown_plainly
 
 Ends = tuple[float, float, float]
@@ -107,11 +107,6 @@ def _within(found: Ends, high: float) -> Ends | None:
 
 
 _USELESS_SHARE, _SURE, _WRAPPED = 0.5, 1 - 1e-4, 1 - 1e-12
-CANNOT_TELL = Note(
-    "too_few_records",
-    "Too few records (or more than the counters can represent) for a mean or a variance: any value in the interval is "
-    "possible.",
-)
 
 
 class _Statistic(NamedTuple):
@@ -121,17 +116,12 @@ class _Statistic(NamedTuple):
 
 
 @shown_plainly
-class Statistic(_Statistic, WithClipping):
+class Statistic(OneAnswer, _Statistic):
     """A mean, a variance or a standard deviation, with bounds.
 
     `estimate` is `None` if it is unknown, because of the noise or because counters overflowed. The bounds are then the
     smallest and largest possible values.
     """
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """A note if the estimate is unknown."""
-        return (CANNOT_TELL,) if self.estimate is None else ()
 
     def __str__(self) -> str:
         ends = self.lower, self.upper

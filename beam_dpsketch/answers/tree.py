@@ -78,6 +78,7 @@ def shares_of(q: Any) -> tuple[np.ndarray, bool]:
 
 Method: TypeAlias = Literal["chosen", "least_squares", "residual", "paper"]
 Self = TypeVar("Self", bound="ReleasedRanks")
+_ENDS = ("range_low", "range_high")
 
 
 class Fitted(Protocol):
@@ -159,9 +160,10 @@ class ReleasedRanks(ReleasedSketch):
     def rank_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
     def rank_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Estimate ranks in the clipped data, with bounds."""
-        positions, single = positions_of(self.spec.domain, values=values)
+        values, single = as_many(values)
+        positions, _ = positions_of(self.spec.domain, values=values)
         bounds = self._ranks.rank_bounds(positions, confidence)
-        return as_asked(self._intervals(bounds, confidence, len(positions)), single)
+        return as_asked(self._intervals(bounds, confidence, len(positions), value=values), single)
 
     @overload
     def cdf(self, values: One, *, method: Method = ...) -> float: ...
@@ -179,35 +181,29 @@ class ReleasedRanks(ReleasedSketch):
     def cdf_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
     def cdf_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Estimate shares of the clipped weight, with bounds."""
-        positions, single = positions_of(self.spec.domain, values=values)
-        return as_asked(self._intervals(self._ranks.share_bounds(positions, confidence), confidence), single)
+        values, single = as_many(values)
+        positions, _ = positions_of(self.spec.domain, values=values)
+        bounds = self._ranks.share_bounds(positions, confidence)
+        return as_asked(self._intervals(bounds, confidence, value=values), single)
 
     @overload
-    def quantile(self, q: float, *, method: Method = ...) -> Any: ...
+    def quantile(self, q: float, confidence: float = ..., *, method: Method = ...) -> Interval: ...
     @overload
-    def quantile(self, q: Many, *, method: Method = ...) -> list[Any]: ...
-    def quantile(self, q: Any, *, method: Method = "chosen") -> Any:
-        """Find the smallest value whose rank is at least share * total, for each share `q` in [0, 1].
+    def quantile(self, q: Many, confidence: float = ..., *, method: Method = ...) -> Intervals: ...
+    def quantile(self, q: Any, confidence: float = 0.95, *, method: Method = "chosen") -> Any:
+        """Estimate the smallest value whose rank is at least share * total, for each share `q` in [0, 1], with bounds.
 
-        An empty release answers too, from noise: `quantile_interval` shows the margin of error.
+        Each interval has about the given confidence. It contains the quantile of the clipped data. Because clipping
+        reduces the contributions from ids with most records, ids with few records have more influence than in the raw
+        data. The estimate is `None` if the interval contains all values of the domain: the release cannot tell.
         """
         wanted, single = shares_of(q)
-        tree = self._fitted_by(method)
-        return as_asked(self.spec.domain.values(tree.position(wanted * tree.total)), single)
-
-    @overload
-    def quantile_interval(self, q: float, confidence: float = ...) -> Interval: ...
-    @overload
-    def quantile_interval(self, q: Many, confidence: float = ...) -> Intervals: ...
-    def quantile_interval(self, q: Any, confidence: float = 0.95) -> Any:
-        """Estimate quantiles with bounds, each with about the given confidence.
-
-        The bounds contain the quantiles of the clipped data. Because clipping reduces the contributions from ids with
-        most records, ids with few records have more influence than in the raw data.
-        """
-        wanted, single = shares_of(q)
-        bounds = self._ranks.position_bounds(wanted, confidence)
-        return as_asked(self._intervals(map(self.spec.domain.values, bounds), confidence), single)
+        tree, last = self._fitted_by(method), np.uint64(self.spec.domain.size - 1)
+        _, lower, upper = self._ranks.position_bounds(wanted, confidence)
+        is_unknown = (lower == 0) & (upper == last) & (last > 0)
+        middle, *ends = map(self.spec.domain.values, (tree.position(wanted * tree.total), lower, upper))
+        middle = [None if unknown else value for value, unknown in zip(middle, is_unknown, strict=True)]
+        return as_asked(self._intervals((middle, *ends), confidence, quantile=wanted), single)
 
     @overload
     def range_count(self, low: One, high: One, *, method: Method = ...) -> float: ...
@@ -228,9 +224,11 @@ class ReleasedRanks(ReleasedSketch):
     def range_interval(self, low: One, high: Many, confidence: float = ...) -> Intervals: ...
     def range_interval(self, low: Any, high: Any, confidence: float = 0.95) -> Any:
         """Estimate the clipped weight of ranges, with bounds."""
-        lows, highs, single = ends_of(self.spec.domain, low, high)
+        (low, is_one_low), (high, is_one_high) = as_many(low), as_many(high)
+        lows, highs, _ = ends_of(self.spec.domain, low, high)
         bounds = self._ranks.range_bounds(lows, highs, confidence)
-        return as_asked(self._intervals(bounds, confidence, len(lows)), single)
+        asked = {name: as_list(each) * (len(lows) // len(each)) for name, each in zip(_ENDS, (low, high), strict=True)}
+        return as_asked(self._intervals(bounds, confidence, len(lows), **asked), is_one_low and is_one_high)
 
     def histogram(self, edges: Many, confidence: float = 0.95) -> Intervals:
         """Estimate the weight per bin [edge, next edge), with bounds. The last bin includes its end.
@@ -250,7 +248,8 @@ class ReleasedRanks(ReleasedSketch):
             )
         ends[:-1] -= np.uint64(1)
         bounds = self._ranks.range_bounds(starts, ends, confidence)
-        return self._intervals(bounds, confidence, len(ends))
+        asked = dict(zip(_ENDS, (as_list(listed)[:-1], as_list(listed)[1:]), strict=True))
+        return self._intervals(bounds, confidence, len(ends), **asked)
 
     @property
     @abstractmethod
@@ -274,8 +273,8 @@ class ReleasedRanks(ReleasedSketch):
         items, weights = self.spec.domain.values(positions), np.clip(self._fitted_weights(positions), lower, upper)
         return Frequencies(items, weights, lower, upper, basis=self._basis(confidence, len(items)))
 
-    def _intervals(self, columns: Iterable[Any], confidence: float, asked: int = 0) -> Intervals:
-        return Intervals(*columns, basis=self._basis(confidence, asked))
+    def _intervals(self, columns: Iterable[Any], confidence: float, weights: int = 0, **asked: Any) -> Intervals:
+        return Intervals(*columns, basis=self._basis(confidence, weights), asked=asked)
 
     def _fitted_weights(self, positions: np.ndarray) -> np.ndarray:
         """Estimate the likeliest weights, which are closer for heavy values than differences of monotone ranks."""

@@ -341,8 +341,7 @@ class _Shares(NamedTuple):
         self, domain: Any, sample: Sample, exact: Weights, kept: Weights, released: Any
     ) -> Iterator[tuple[Any, ...]]:
         """Yield exact, clipped and private quantiles."""
-        answers, ends = released.quantile(self.shares), released.quantile_interval(self.shares)
-        for share, *of_release in zip(self.shares, answers, ends.lower, ends.upper, strict=True):
+        for share, of_release in zip(self.shares, released.quantile(self.shares), strict=True):
             yield share, exact.quantile(domain, share), kept.quantile(domain, share), *of_release
 
 

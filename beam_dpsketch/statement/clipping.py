@@ -9,14 +9,13 @@ import dataclasses
 import enum
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from beam_dpsketch.statement.showing import finite, shown
 from beam_dpsketch.words import round_down, round_up
 
 _DETECTED = 0.005
 COLUMNS = ("clipping", "clipped", "clipped_at_least", "clipped_upper_estimate")
-Answer = TypeVar("Answer", bound="WithClipping")
 
 
 class ClippingState(enum.Enum):
@@ -193,17 +192,6 @@ class Clipping:
     @property
     def _is_detected(self) -> bool:
         return self.at_least >= _DETECTED or self.most_units
-
-
-class WithClipping:
-    """Answer with the clipping of its release, or `None` if made by hand."""
-
-    clipping: Clipping | None = None
-
-    def of(self: Answer, clipping: Clipping | None) -> Answer:
-        """Attach clipping to a new answer, and return the answer."""
-        self.clipping = clipping
-        return self
 
 
 def weakest(found: Iterable[Clipping]) -> Clipping:

@@ -13,7 +13,9 @@ import numpy as np
 
 
 def short(value: Any) -> str:
-    """Format a value for tables."""
+    """Format a value for tables. `None` is an unknown estimate."""
+    if value is None:
+        return "cannot tell"
     if not isinstance(value, float):
         return printable(str(value))
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.4g}"

@@ -14,8 +14,8 @@ from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.summary_counts import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
-from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.statement.tabular import OneAnswer
 from beam_dpsketch.words import round_up, shown_plainly
 
 NAMES = (UNITS, RECORDS, WEIGHT, CLIPPED, SCALED)
@@ -37,7 +37,7 @@ class _Interval(NamedTuple):
 
 
 @shown_plainly
-class Interval(_Interval, WithClipping):
+class Interval(OneAnswer, _Interval):
     """An estimate with lower and upper bounds: numbers, or values of the domain for a quantile."""
 
 

@@ -70,7 +70,7 @@ def measure(released: Any, counts: np.ndarray, among: np.ndarray | None = None) 
     found = released.rank_interval(items[places])
     shares = np.arange(1, 200) / 200
     wanted = shares * true[-1]
-    bounds = released.quantile_interval(shares)
+    bounds = released.quantile(shares)
     low, high = (np.asarray(each, dtype=np.int64) for each in (bounds.lower, bounds.upper))
     held = (true[high] >= wanted) & (np.where(low > 0, true[np.maximum(low - 1, 0)], 0) < wanted)
     starts = places[places + LENGTH < len(counts)]
@@ -166,7 +166,7 @@ def latencies(releases: int) -> None:
         ("0 to 10,000 by 0.1", FloatDomain(0, 10_000, 0.1)),
     ):
         raw = FactorHistogram(FactorizationSpec(domain)).accumulate(values)
-        found = [abs(release(raw, terms(0.1)).quantile(0.95) - true) for _ in range(releases)]
+        found = [abs(release(raw, terms(0.1)).quantile(0.95).estimate - true) for _ in range(releases)]
         errors.append(float(np.sqrt(np.mean(np.square(found)))))
         ratio = errors[-1] / errors[0]
         bars = [Bar(ratio, "<=", P95_BAR)] if len(errors) > 1 else []

@@ -3,7 +3,7 @@
 For N = 100,000 records it prints the share of 95 % intervals that hold the truth, and their mean width:
   rank      `rank_interval` at 1,024 items evenly spaced in rank; width in records
   range     `range_interval` between 1,024 random pairs of these items; width in records
-  quantile  `quantile_interval` at the items' shares; width in values. No upper limit is asked of these: their bounds
+  quantile  `quantile` at the items' shares; width in values. No upper limit is asked of these: their bounds
             are whole values, moved outwards, so that where ranks are certain enough they always hold the truth
 The same follows for N = 10,000,000, with fewer seeds. Neighbouring relation REPLACE_ONE, total not known. Errors of
 neighbouring ranks go together, so that coverage differs much from one release to the next; judge the means. The
@@ -63,7 +63,7 @@ def answered(released: ReleasedDyadicCountSketch, asked: Questions) -> dict[str,
     answers = {
         "rank": (released.rank_interval(asked.items), asked.ranks),
         "range": (released.range_interval(asked.lows, asked.highs), asked.weights),
-        "quantile": (released.quantile_interval(shares), asked.items.astype(np.float64)),
+        "quantile": (released.quantile(shares), asked.items.astype(np.float64)),
     }
     found = {}
     for name, (rows, truth) in answers.items():

@@ -72,7 +72,7 @@ class Errors:
 
     def ranks(self, released: Any) -> float:
         shares = np.arange(1, 20) / 20
-        values = np.asarray(released.quantile(shares))
+        values = np.asarray(released.quantile(shares).estimate)
         low, high = (np.searchsorted(self.delays, values, side) / len(self.delays) for side in ("left", "right"))
         return float(np.maximum(0, np.maximum(low - shares, shares - high)).mean())
 

@@ -82,7 +82,7 @@ def ours(table: pd.DataFrame) -> Answers:
     def of(each: Any) -> tuple[float, ...]:
         stats, counts = each["stats"], (each[name].count().estimate for name in ("visits", "people"))
         middle = 25.0 if (mean := stats.mean().estimate) is None else mean
-        return *counts, stats.total().estimate, middle, float(each["values"].quantile(0.9))
+        return *counts, stats.total().estimate, middle, float(each["values"].quantile(0.9).estimate)
 
     return {city: of(each) for city, each in found.items()}
 

@@ -54,7 +54,7 @@ def ours(records: np.ndarray, bits: int, privacy: PrivacySpec, seed: int) -> np.
     """Quantiles of one release, by the default method."""
     spec = TreeSpec.for_memory(IntegerDomain(0, (1 << bits) - 1), MEMORY, seed=seed)
     released = release(DyadicCountSketch(spec).accumulate(records), ReleaseTerms(privacy))
-    return np.array(released.quantile(SHARES), dtype=np.float64)
+    return np.array(released.quantile(SHARES).estimate, dtype=np.float64)
 
 
 def peer() -> Any:

@@ -88,7 +88,7 @@ def test_values_that_were_clamped_to_an_end_are_told(domain: Domain, items: Any,
         (found,) = counted(spec, items).notes
         assert found.code == "at_range_end"
         assert words in found.message
-        assert found.message in repr(counted(spec, items).quantile_interval([0.5]))
+        assert found.message in repr(counted(spec, items).quantile([0.5]))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_answers_that_all_may_be_0_ask_whether_the_question_is_right() -> None:
         assert right.notes == ()
     tree = counted(IntegerDomain(0, 1000), range(500, 700), rho=10.0)
     assert codes(tree.histogram([0, 10, 20]).notes) == codes(tree.range_interval([0], [10]).notes) + "within_noise"
-    assert tree.quantile_interval([0.0, 0.1]).notes == tree.cdf_interval([0, 1]).notes == ()
+    assert tree.quantile([0.0, 0.1]).notes == tree.cdf_interval([0, 1]).notes == ()
 
 
 def test_a_total_that_the_release_contradicts_is_refused_unless_forced() -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountSketch, FormatError, SketchSpec, read_releases
+from beam_dpsketch import CountSketch, FormatError, SketchSpec, load, read_releases
 from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.release_file import RecordWriter, from_record, read_records, to_record
@@ -246,6 +246,29 @@ def test_local_files_are_read_in_the_order_of_their_names(folder: Path) -> None:
     assert read_releases(folder / "pairs.dpsketch", ReleasedCountMin, keyed=True) == [("Oslo", COUNTS), (7, COUNTS)]
     with pytest.raises(FileNotFoundError, match=r"no file matches .*none"):
         read_releases(folder / "none-*")
+
+
+def test_a_folder_is_read_as_its_files(folder: Path) -> None:
+    assert read_releases(folder) == [SKETCH, SKETCH, OTHER, ("Oslo", COUNTS), (7, COUNTS)]
+    assert read_releases(str(folder)) == read_releases(folder)
+    folder.joinpath("empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"no file matches .*empty/\*\.dpsketch"):
+        read_releases(folder / "empty")
+
+
+def test_a_saved_release_is_loaded_and_never_replaced(folder: Path) -> None:
+    SKETCH.save(folder / "new.dpsketch")
+    assert load(folder / "new.dpsketch") == load(str(folder / "new.dpsketch")) == SKETCH
+    assert read_releases(folder / "new.dpsketch") == [SKETCH]
+    with pytest.raises(ValueError, match=r"path must be a new file, and .*new\.dpsketch already exists"):
+        OTHER.save(folder / "new.dpsketch")
+    assert load(folder / "new.dpsketch") == SKETCH
+    (folder / "row.dpsketch").write_bytes(written(ROW))
+    for name, number in (("out-1", 2), ("pairs", 2), ("row", 1)):
+        with pytest.raises(ValueError, match=rf"with one release and no key, got {number} record\(s\)\. Use read_rel"):
+            load(folder / f"{name}.dpsketch")
+    with pytest.raises(FileNotFoundError):
+        load(folder / "none.dpsketch")
 
 
 @pytest.mark.parametrize(

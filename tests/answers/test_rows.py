@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import ipaddress
 import json
 import pickle
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from beam_dpsketch import Frequencies, Interval
 from beam_dpsketch.answers.rows import Frequency, Intervals, as_asked, as_many
+from beam_dpsketch.answers.statistics import Statistic
 from beam_dpsketch.statement.showing import html_table
 
 ROWS = [
@@ -102,13 +104,72 @@ def test_rows_become_arrow_tables() -> None:
             Frequencies(items, numbers, numbers, numbers).to_arrow()
 
 
-def test_rows_become_pandas_frames_where_pandas_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = frequencies().to_pandas()
-    assert frame.to_dict("records") == frequencies().to_rows()
-    assert list(INTERVALS.to_pandas().columns) == ["estimate", "lower", "upper"]
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"to_pandas\(\) requires pandas, which is not installed\. Use to_rows"):
-        frequencies().to_pandas()
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_answers_become_frames_where_the_library_is_installed(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def frame(answer: Any) -> Any:
+        return getattr(answer, f"to_{library}")()
+
+    def rows(answer: Any) -> Any:
+        return frame(answer).to_dict("records") if library == "pandas" else frame(answer).to_dicts()
+
+    assert rows(frequencies()) == frequencies().to_rows()
+    assert rows(ROWS[0]) == [ROWS[0]._asdict()]
+    assert list(frame(INTERVALS).columns) == ["estimate", "lower", "upper"]
+    monkeypatch.setitem(sys.modules, library, None)
+    words = rf"^to_{library}\(\) requires {library}, .* not installed: pip install 'beam-dpsketch\[{library}\]'\. "
+    with pytest.raises(ImportError, match=words):
+        frame(frequencies())
+
+
+def test_tables_have_the_columns_of_the_question() -> None:
+    shares = Intervals([1, None], [0, 0], [2, 9], asked={"quantile": np.array([0.5, 1.0])})
+    expected = [{"quantile": 0.5, "estimate": 1, "lower": 0, "upper": 2}]
+    assert shares[:1].to_rows() == shares[0].to_rows() == shares[0].to_arrow().to_pylist() == expected
+    assert shares[1:].to_arrow().schema == shares.to_arrow().schema  # an unknown estimate has a type too
+    largest = frequencies(truncated=frozenset(["Rome"])).largest(2)
+    assert largest[1].to_rows() == [
+        {"place": 2, "item": "Rome", "estimate": 0.5, "lower": -3.0, "upper": 4.0, "truncated": True}
+    ]
+    assert pickle.loads(pickle.dumps(largest[1])).to_rows() == largest.to_rows()[1:]
+    address = ipaddress.IPv4Address("10.0.0.1")
+    assert Intervals([address], [address], [address]).to_arrow().to_pylist()[0]["lower"] == "10.0.0.1"
+
+
+NO_ARITHMETIC: dict[str, Any] = {
+    "plus": lambda answer: answer + 1,
+    "reversed": lambda answer: 1 - answer,
+    "two": lambda answer: answer + answer,
+    "repeated": lambda answer: 2 * answer,
+    "shared": lambda answer: answer / 2,
+    "negative": lambda answer: -answer,
+    "rounded": lambda answer: round(answer, 2),
+    "an array": lambda answer: np.ones(3) + answer,
+    "a numpy number": lambda answer: np.float64(1) * answer,
+    "a sum": lambda answer: sum([answer, answer]),
+}
+
+
+@pytest.mark.parametrize("answer", [Interval(1.5, 1.0, 2.0), ROWS[0], Statistic(1.0, 0.0, 2.0)], ids=type)
+@pytest.mark.parametrize("name", NO_ARITHMETIC)
+def test_single_answers_convert_to_numbers_and_refuse_arithmetic(name: str, answer: Any) -> None:
+    assert float(answer) == answer.estimate
+    with pytest.raises(TypeError, match=r"no arithmetic\. Use its estimate, as in float\(answer\) \+ 1"):
+        NO_ARITHMETIC[name](answer)
+
+
+@pytest.mark.parametrize("estimate", [None, "10.0.0.1", datetime.datetime(2026, 11, 16)])
+def test_an_estimate_that_is_no_number_is_not_converted(estimate: Any) -> None:
+    with pytest.raises(TypeError, match="The estimate of this answer is not a number, got ") as caught:
+        float(Interval(estimate, 0, 9))
+    assert str(estimate) not in str(caught.value) or estimate is None
+
+
+def test_an_unknown_estimate_is_told() -> None:
+    assert str(Interval(None, 0, 9)) == "cannot tell, from 0 to 9"
+    found = Intervals([None, 3], [0, 2], [9, 4])
+    assert repr(found).startswith("<Intervals of 2: cannot tell [0, 9]; 3 [2, 4]>\nnote: ")
+    assert [note.code for note in found.notes] == [note.code for note in found[0].notes] == ["too_few_records"]
+    assert found[1:].notes == found[1].notes == ()
 
 
 def test_reprs_are_short() -> None:

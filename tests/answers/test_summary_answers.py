@@ -352,7 +352,7 @@ def answers(kind: str, it: Any) -> list[Any]:
     if kind == "listed_items":
         found.append(it.top_k(3))
     if kind == "quantiles":
-        found += [it.rank_interval([1, 2]), it.cdf_interval([1]), it.quantile_interval([0.5])]
+        found += [it.rank_interval([1, 2]), it.cdf_interval([1]), it.quantile([0.5])]
         found += [it.range_interval([1], [2]), it.histogram([0, 5, 63])]
     return found
 

@@ -207,7 +207,7 @@ def _of_shares(released: Any) -> Iterator[Question]:
     """Quantiles with what their bounds are at slightly smaller and larger confidences."""
     shares = np.append(np.linspace(0, 1, 21), [0.001, 0.999, 1 / 3, 1e-9, 1 - 1e-9]).tolist()
     confidences = CONFIDENCE, CONFIDENCE - _NUDGE, CONFIDENCE + _NUDGE
-    usual, narrow, wide = (released.quantile_interval(shares, confidence) for confidence in confidences)
+    usual, narrow, wide = (released.quantile(shares, confidence) for confidence in confidences)
 
     def places(values: Any) -> list[str]:
         return [str(position) for position in _positions(released.spec.domain, list(values)).tolist()]

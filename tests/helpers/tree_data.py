@@ -80,7 +80,7 @@ def covered(values: np.ndarray, domain: IntegerDomain, rho: float, spec: TreeSpe
     return Covered(
         rank=share(released.rank_interval(at), ranks),
         cdf=share(released.cdf_interval(at), ranks / len(values)),
-        quantile=share(released.quantile_interval(shares), at),
+        quantile=share(released.quantile(shares), at),
         range_count=share(released.range_interval(lows, highs), ranges),
         total=share(released.total_weight(), len(values)),
     )

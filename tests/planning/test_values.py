@@ -48,7 +48,7 @@ def simulated(domain: Any, median: float, high: float, n: int, runs: int) -> np.
     raw = raw.accumulate_keys(keys, np.full(n, 1 << TERMS.scale_bits))
     true = np.sort(np.array(domain.values(keys)))[[round(share * n) - 1 for share in QUANTILES]]
     found: list[Any] = [release(raw, TERMS) for _ in range(runs)]
-    return np.sqrt(np.mean([(np.array(each.quantile(QUANTILES)) - true) ** 2 for each in found], axis=0))
+    return np.sqrt(np.mean([(np.array(each.quantile(QUANTILES).estimate) - true) ** 2 for each in found], axis=0))
 
 
 def predicted(privacy: PrivacySpec, domain: Any, typical: tuple[float, float], n: int, plans: int) -> np.ndarray:

@@ -7,15 +7,14 @@ To add a kind, add an entry to `QUESTIONS`, and its name to `Kind`.
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from beam_dpsketch.answers.questions.entries import Answered, AnswerType, Drawing, QuestionKind, Row, Takes
+from beam_dpsketch.answers.questions.entries import Answered, AnswerType, Drawing, QuestionKind, Takes
 from beam_dpsketch.exact.domains import Domain
+from beam_dpsketch.statement.tabular import Tabular
 
 Kind: TypeAlias = Literal[
     "quantiles",
@@ -62,62 +61,37 @@ def even_edges(domain: Domain, bins: int) -> list[Any]:
 
 
 def _quantiles(released: Any, shares: Sequence[float], confidence: float, _: None) -> Answered:
-    return _labelled("quantile", shares, released.quantile_interval(shares, confidence))
+    return _in_rows(released.quantile(shares, confidence))
 
 
 def _ranks(released: Any, values: Sequence[Any], confidence: float, _: None) -> Answered:
-    return _labelled("value", values, released.rank_interval(values, confidence))
+    return _in_rows(released.rank_interval(values, confidence))
 
 
 def _ranges(released: Any, pairs: Sequence[Any], confidence: float, _: None) -> Answered:
-    lows, highs = zip(*pairs, strict=True)
-    return _between(lows, highs, released.range_interval(lows, highs, confidence))
+    return _in_rows(released.range_interval(*zip(*pairs, strict=True), confidence))
 
 
 def _histogram(released: Any, edges: Any, confidence: float, _: None) -> Answered:
     edges = even_edges(released.spec.domain, edges) if isinstance(edges, int) else edges
-    return _between(edges[:-1], edges[1:], released.histogram(edges, confidence))
+    return _in_rows(released.histogram(edges, confidence))
 
 
 def _cdf(released: Any, places: Any, confidence: float, _: None) -> Answered:
     values = even_values(released.spec.domain, places) if isinstance(places, int) else places
-    return _labelled("value", values, released.cdf_interval(values, confidence))
+    return _in_rows(released.cdf_interval(values, confidence))
 
 
 def _items(released: Any, items: Sequence[Any], confidence: float, _: None) -> Answered:
-    return _of_items(released.interval(items, confidence))
+    return _in_rows(released.interval(items, confidence))
 
 
 def _top_k(released: Any, k: int, confidence: float, candidates: Sequence[Any] | None) -> Answered:
-    found = _of_items(released.top_k(k, candidates, confidence))
-    return found._replace(rows=[{"place": place, **row} for place, row in enumerate(found.rows, 1)])
+    return _in_rows(released.top_k(k, candidates, confidence))
 
 
-def _of_items(answers: Any) -> Answered:
-    return Answered([*map(_plain_row, answers.to_rows())], answers)
-
-
-def _labelled(name: str, values: Iterable[Any], answers: Any) -> Answered:
-    rows = zip(values, answers.to_rows(), strict=True)
-    return Answered([_plain_row({name: value, **row}) for value, row in rows], answers)
-
-
-def _between(lows: Iterable[Any], highs: Iterable[Any], answers: Any) -> Answered:
-    rows = zip(lows, highs, answers.to_rows(), strict=True)
-    return Answered([_plain_row({"range_low": low, "range_high": high, **row}) for low, high, row in rows], answers)
-
-
-def _plain_row(row: Row) -> Row:
-    return {name: _plain(value) for name, value in row.items()}
-
-
-def _plain(value: Any) -> Any:
-    """Convert a value to plain Python types. Times remain times, in UTC."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, datetime.datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=datetime.UTC)
-    return str(value) if isinstance(value, ipaddress.IPv4Address) else value
+def _in_rows(answer: Tabular) -> Answered:
+    return Answered(answer.to_rows(), answer)
 
 
 _NUMBERS: dict[str, AnswerType] = {"estimate": float, "lower": float, "upper": float}
@@ -129,8 +103,7 @@ def _whole(
     method: str, words: str, axis: str | None, columns: dict[str, AnswerType] = _NUMBERS, **more: Any
 ) -> QuestionKind:
     def asked(released: Any, _: None, confidence: float, __: None) -> Answered:
-        answer = getattr(released, method)(confidence)
-        return Answered([answer._asdict()], answer)
+        return _in_rows(getattr(released, method)(confidence))
 
     return QuestionKind(
         Takes.NOTHING,
@@ -147,9 +120,9 @@ def _whole(
 QUESTIONS: Mapping[Kind, QuestionKind] = {
     "quantiles": QuestionKind(
         Takes.SHARES,
-        "quantile_interval",
+        "quantile",
         _quantiles,
-        lambda value: {"quantile": float, "estimate": value, "lower": value, "upper": value},
+        lambda value: {"quantile": float, "estimate": value | None, "lower": value, "upper": value},
         option="quantile",
         words="the values at these quantile levels, 0 to 1",
         metavar="Q",
