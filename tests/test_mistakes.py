@@ -167,10 +167,8 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: PrivateStatistics((0, 100), PrivacySpec(rho=1), privacy_unit=Record(), item="n"),  # type: ignore[arg-type]
         "got tuple. Example: IntegerDomain(0, 100)",
     ),
-    "a date as text": (
-        lambda: TimeRange("2025-12-25", "2025-12-26"),  # type: ignore[arg-type]
-        "Example: datetime(2025, 12, 25, tzinfo=timezone.utc)",
-    ),
+    "a date in other words": (lambda: TimeRange("25.12.2025", "2025-12-26"), 'such as "2025-12-25" or "2025-12-25T08:'),
+    "a duration in words": (lambda: TimeColumn("at", "daily"), 'such as "30m", "1h" or "7d", a timedelta or seconds'),
     "a list as domain": (
         lambda: read_release({**COUNT, "kind": "quantiles", "domain": [0, 2000]}),
         "domain: expected a block, such as {type: integer, low: 0, high: 100}, got a list",

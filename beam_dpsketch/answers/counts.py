@@ -229,7 +229,7 @@ class ReleasedCounts(ReleasedSketch):
             items = _validate.many(candidates=candidates)
             candidates = [item for item, is_in in zip(as_list(items), self.spec.find(items) >= 0, strict=True) if is_in]
             if not candidates:
-                return self._search(confidence).largest(0)
+                return self._search(confidence)[:0].with_places()
         return super().top_k(k, candidates, confidence)
 
     def as_rows(self, items: One | Many | None = None, confidence: float = 0.95) -> list[dict[str, Any]]:

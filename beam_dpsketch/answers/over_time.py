@@ -271,7 +271,7 @@ class SketchTimeline:
         return Clipping() if about is None else about.clipping(confidence)
 
     def window_of(self, time: Any) -> int:
-        """Find the window for a time: a `datetime`, a Beam `Timestamp`, or seconds since 1970."""
+        """Find the window for a time, such as "2026-11-16T08:00Z", a `datetime`, or seconds since 1970."""
         window = self._horizon.index(to_micros(time=time))
         self._check_range(window, window)
         return window

@@ -54,7 +54,7 @@ class ReleasedSketch(Released, ItemAnswers):
         """
         _validate.whole(low=1, high=1 << 31, k=k)
         if candidates is None:
-            return self._search(confidence)[:k]
+            return self._search(confidence)[:k].with_places()
         return self._frequencies(_validate.many(candidates=candidates), confidence).largest(k)
 
     def inner_product(self, other: ReleasedSketch, confidence: float = 0.95) -> Interval:

@@ -181,8 +181,11 @@ class Frequencies(Rows[Frequency]):
 
     def _first(self, k: int, order: np.ndarray) -> Frequencies:
         places = {item: place for place, item in reversed([*enumerate(self.item)])}.values()
-        found = self.take(sorted(places, key=lambda place: (order[place], place))[:k])
-        return dataclasses.replace(found, asked={"place": range(1, len(found) + 1)})
+        return self.take(sorted(places, key=lambda place: (order[place], place))[:k]).with_places()
+
+    def with_places(self) -> Frequencies:
+        """Add the column `place`, from 1, to tables."""
+        return dataclasses.replace(self, asked={"place": range(1, len(self) + 1)})
 
     def _title(self) -> str:
         limit = "" if self.detection_limit is None else f", detection limit {short(self.detection_limit)}"

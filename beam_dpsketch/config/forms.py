@@ -19,8 +19,8 @@ from beam_dpsketch.checks import as_key, in_list
 from beam_dpsketch.config.paths import hint_of, join, nearest, refusal, shown, unknown
 from beam_dpsketch.config.plain import plain
 from beam_dpsketch.errors import AllAtOnce, RefusalError
+from beam_dpsketch.exact.domains import timestamps
 from beam_dpsketch.exact.domains.base import EXACT
-from beam_dpsketch.exact.domains.timestamps import from_seconds
 from beam_dpsketch.words import documentation
 
 Reader: TypeAlias = "Callable[[Any, str], Any]"
@@ -36,8 +36,6 @@ _TIME = re.compile(
     rf"{_DATE}(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:\.(\d{{1,6}}))?)?)?([Zz]|[-+]\d\d(?::?\d\d)?)?)?", re.ASCII
 )
 _PERHAPS_A_DATE = re.compile(r"\d{4}|\d{8}", re.ASCII)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d|w)", re.ASCII)
-_MICROS = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6, "w": 604800 * 10**6}
 _READ_AS_NOTHING = "nothing. YAML reads null and ~ as nothing. Put text in quotes"
 _READ_AS_BOOLEAN = "YAML reads yes, no, on and off as booleans. Put text in quotes"
 
@@ -147,7 +145,7 @@ def read_time(value: Any, path: str) -> datetime.datetime:
             clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}.{part:0<6}"
             return datetime.datetime.fromisoformat(f"{year}-{month}-{day}T{clock}{zone}").astimezone(_UTC)
         if seconds is not None:
-            return from_seconds(seconds)
+            return timestamps.from_seconds(seconds)
     except (ValueError, OverflowError):
         raise refusal(path, f"must be a valid time, got {shown(value)}") from None
     raise refusal(path, f'expected a time, such as "2024-01-31T08:00:00", or seconds since 1970, got {shown(value)}')
@@ -155,13 +153,10 @@ def read_time(value: Any, path: str) -> datetime.datetime:
 
 def read_duration(value: Any, path: str) -> datetime.timedelta:
     """Read a duration from text such as 30m, 1h or 7d, or from seconds."""
-    written = _DURATION.fullmatch(value) if isinstance(value, str) and len(value) <= _MAX_DIGITS else None
-    number = None if written else _number(value)
-    if written:
-        micros = Fraction(written[1]) * _MICROS[written[2]]
-    elif number is not None and math.isfinite(number):
-        micros = read_fraction(number, path) * _MICROS["s"]
-    else:
+    micros, number = timestamps.read_duration(value) if isinstance(value, str) else None, _number(value)
+    if number is not None and math.isfinite(number):
+        micros = read_fraction(number, path) * 10**6
+    if micros is None:
         words = f"expected a duration, such as 30m, 1h or 7d, or seconds, got {shown(value)}{as_key(value)}"
         raise refusal(path, words)
     if micros.denominator != 1:

@@ -30,9 +30,8 @@ class Horizon:
     """Consecutive windows with equal length, declared before the data are seen.
 
     Args:
-      start: start of the first window, in 1970 or later. A `datetime` (UTC if it has no time zone), a Beam `Timestamp`,
-        or seconds since 1970.
-      window_size: window length. A `timedelta`, a Beam `Duration`, or seconds.
+      start: start of the first window, in 1970 or later, as in `TimeRange`.
+      window_size: window length. Text such as "1h", a `timedelta`, a Beam `Duration`, or seconds.
       windows: number of windows, 2 to 2**17, or to 2**11 with "tree". Twice as many add a few per cent to errors, so
         declare enough.
       mechanism: "binned", or "tree", up to 2,048 windows with about twice the error. It maps windows to timeline rows.

@@ -202,8 +202,12 @@ _MIN_PLAIN, _MAX_PLAIN = 1e-6, 1e9
 
 
 def places_of(values: Any) -> np.ndarray:
-    """Compute axis positions, float64 of shape (n,). Raise `TypeError` for values without an order."""
+    """Compute axis positions, float64 of shape (n,): NaN for `None`. Raise `TypeError` for values without an order."""
     values = as_list(values)
+    if None in values:
+        places = np.full(len(values), math.nan)
+        places[[each is not None for each in values]] = places_of([each for each in values if each is not None])
+        return places
     if any(isinstance(each, datetime.datetime) for each in values):
         from matplotlib.dates import date2num
 

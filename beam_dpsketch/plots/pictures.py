@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import itertools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -82,10 +81,9 @@ def is_logarithmic(answers: Any) -> bool:
 
 
 def intervals_of(rows: Iterable[Row]) -> Intervals:
-    """Convert rows to intervals. An unknown estimate becomes NaN and is not drawn."""
+    """Convert rows to intervals."""
     rows = list(rows)
-    estimates = [math.nan if row["estimate"] is None else row["estimate"] for row in rows]
-    return Intervals(estimates, [row["lower"] for row in rows], [row["upper"] for row in rows])
+    return Intervals(*([row[name] for row in rows] for name in ("estimate", "lower", "upper")))
 
 
 def counted(answers: Any) -> str:
@@ -379,7 +377,7 @@ def _draw_line(answers: Intervals, times: Any, axes: Axes, look: Look) -> Axes:
     axes.margins(x=0.04 if marked else 0.01)
     axes.grid(alpha=0.3)
     mark(axes.xaxis, times)
-    mark(axes.yaxis, answers.estimate)
+    mark(axes.yaxis, answers.lower)
     axes.set_xlabel(look.value)
     axes.set_ylabel(look.weight)
     return axes

@@ -63,12 +63,12 @@ def test_rows_are_the_counts_with_noise_around_them() -> None:
         ("to", 90, 90 - REACH, 90 + REACH, False),
         ("tea", 50, 50 - REACH, 50 + REACH, False),
     ]
-    assert rows == WORDS.top_k(9).to_rows()
+    assert [{"place": place, **row} for place, row in enumerate(rows, 1)] == WORDS.top_k(9).to_rows()
     assert (WORDS.items, len(WORDS)) == (("to", "tea", "", "long"), 4)
     assert [row["item"] for row in rows if row["truncated"]] == ["long"]
     assert WORDS.interval(["longest", "to"]).truncated == {"longest"}
-    assert WORDS.top_k(9).to_arrow() == pa.table({**{name: [row[name] for row in rows] for name in rows[0]}})
-    assert WORDS.top_k(9).to_pandas().to_dict("records") == rows
+    assert WORDS.top_k(9).to_arrow() == pa.Table.from_pylist(WORDS.top_k(9).to_rows())
+    assert WORDS.top_k(9).to_pandas().to_dict("records") == WORDS.top_k(9).to_rows()
     assert (WORDS.estimate("to"), WORDS.interval("to")) == (90, (WORDS.top_k(1)[0]))
     assert WORDS.estimate(["", "longer"]).tolist() == [50, 13]
     assert WORDS.top_k(9).detection_limit == pytest.approx(12 + 1.6449 * 3 + 0.5, abs=2**-8)

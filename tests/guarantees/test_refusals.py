@@ -425,11 +425,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "time backwards": (lambda: by_id(period=window.Duration(-1)), ValueError, "period must be greater than 0"),
     "less than Beam keeps": (lambda: by_id(period=0.0005), ValueError, "period must be in whole milliseconds"),
     "more time than there is": (lambda: by_id(period=1e30), ValueError, "within the times that Beam supports"),
-    "time in words": (
-        lambda: by_id(period="a day"),
-        TypeError,
-        "period must be a datetime, a Beam time or seconds, got str",
-    ),
+    "time in words": (lambda: by_id(period="a day"), TypeError, "period must be a duration, such as .*, got str"),
 }
 
 

@@ -98,6 +98,7 @@ def test_few_windows_have_intervals_and_many_a_band_and_values_may_be_times() ->
     assert lines(axes) == []
     assert len(axes.collections) == 1
     quantiles = Intervals(times, times, [each + datetime.timedelta(hours=1) for each in times])
+    plot_timeline(Intervals([None, *times[1:]], times, times), [0, 1, 2])  # an unknown estimate is not drawn
     axes = plot_timeline(quantiles, [0, 1, 2])
     axes.figure.draw_without_rendering()
     assert "00:00" in axes.get_yticklabels()[0].get_text() or "May" in axes.get_yticklabels()[0].get_text()

@@ -296,8 +296,8 @@ class TimeRange:
     statement reports that the set of windows with data is published.
 
     Args:
-      start: start of the first window. A `datetime` (UTC if it has no time zone), a Beam `Timestamp`, or seconds since
-        1970.
+      start: start of the first window, as text such as "2026-11-16", a `datetime` (both in UTC if they have no time
+        zone), a date, a Beam `Timestamp`, or seconds since 1970.
       end: end of the last window.
       max_releases: maximum number of releases, one for each window and listed key, required above 10,000.
     """
@@ -341,7 +341,8 @@ class TimeColumn:
 
     Args:
       field: the column name: timestamps, dates, or text in ISO 8601, in UTC if it has no time zone.
-      every: the time between window starts. A `timedelta`, or seconds. Omit it with a `Horizon`, which defines it.
+      every: the time between window starts. Text such as "1d", a `timedelta`, or seconds. Omit it with a `Horizon`,
+        which defines it.
       window_size: window length, `every` by default. Longer windows overlap: they slide.
     """
 

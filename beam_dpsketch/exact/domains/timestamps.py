@@ -7,7 +7,8 @@ import datetime
 import numbers
 import re
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +20,10 @@ from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.exact.domains.base import Domain, has_text_form, index_distinct, index_numbers, unwrap_type
 
 Time: TypeAlias = Any
-"""A `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since 1970."""
+"""A `datetime` or text in ISO 8601 (without a time zone: UTC), a date, a Beam `Timestamp`, or seconds since 1970."""
 
 Duration: TypeAlias = Any
-"""A `timedelta`, a Beam `Duration`, or seconds."""
+"""A `timedelta`, text such as "30m", "1h" or "7d", a Beam `Duration`, or seconds."""
 
 MAX_MICROS = 9_223_372_036_854_775_000
 """The last time in Beam. The first time is its negative."""
@@ -37,6 +38,9 @@ _ISO = re.compile(
 )
 BLANKS = " \t\u00a0\u202f\u2007\u2009"
 """Blanks with all widths, ignored around numbers, times and fields."""
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d|w)", re.ASCII)
+_MICROS = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6, "w": 604800 * 10**6}
+_MAX_DIGITS = 64
 _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
 
@@ -49,11 +53,11 @@ class TimestampDomain(Domain):
     (midnight in UTC) and text in ISO 8601, as "2024-01-31T08:30:00Z". Answers with `datetime` in UTC.
 
     Args:
-      start: the first time. A `datetime` without a time zone is in UTC.
+      start: the first time, as a `datetime`, a date or text in ISO 8601, in UTC if it has no time zone.
       end: the last time.
-      step: the distance between two times.
+      step: the distance between two times, as a `timedelta`, text such as "1d", or seconds.
 
-    >>> day = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
+    >>> day = TimestampDomain("2024-01-01", "2024-01-02")
     >>> day.values(day.index([datetime.datetime(2024, 1, 1, 8, 30, 0, 5)])[0])
     [datetime.datetime(2024, 1, 1, 8, 30, tzinfo=datetime.timezone.utc)]
     """
@@ -69,13 +73,18 @@ class TimestampDomain(Domain):
     column_type = pa.timestamp("us", "UTC")
     takes = "datetime, datetime64, Beam's Timestamp, dates and text in ISO 8601"
 
+    if TYPE_CHECKING:
+
+        def __init__(self, start: Time, end: Time, step: Duration = ...) -> None: ...
+
     def __post_init__(self) -> None:
         for name in ("start", "end"):
-            if not isinstance(getattr(self, name), datetime.datetime):
-                raise ArgumentTypeError(name, f"must be a datetime, got {type(getattr(self, name)).__name__}", "E428")
-            object.__setattr__(self, name, _to_utc(getattr(self, name)))
-        if not isinstance(self.step, datetime.timedelta) or not self.step > datetime.timedelta(0):
-            raise ArgumentError("step", "must be a positive duration, such as $one_day", "E502")
+            micros = to_micros(**{name: getattr(self, name)})
+            try:
+                object.__setattr__(self, name, from_micros(micros))
+            except OverflowError:
+                raise ArgumentError(name, "must be in the years 1 to 9999", "E428") from None
+        object.__setattr__(self, "step", duration_to_micros(step=self.step) * _MICROSECOND)
         if not self.start < self.end:
             raise ArgumentError("end", "must be after start", "E425")
 
@@ -150,13 +159,15 @@ def parse_time(text: str) -> datetime.datetime:
     return from_seconds(seconds)
 
 
+def read_duration(text: str) -> Fraction | None:
+    """Parse a duration such as 30m, 1h or 7d to microseconds. `None` for other text."""
+    written = _DURATION.fullmatch(text) if len(text) <= _MAX_DIGITS else None
+    return Fraction(written[1]) * _MICROS[written[2]] if written else None
+
+
 def from_seconds(seconds: float) -> datetime.datetime:
     """Convert seconds since 1970 to a time in UTC."""
     return _EPOCH + datetime.timedelta(seconds=seconds)
-
-
-def _to_utc(time: datetime.datetime) -> datetime.datetime:
-    return time.replace(tzinfo=_UTC) if time.tzinfo is None else time.astimezone(_UTC)
 
 
 def _micros(time: datetime.datetime) -> int:
@@ -205,19 +216,22 @@ def micros_in_data(value: Any) -> Any:
 
 
 def to_micros(**time: Any) -> int:
-    """Convert the one argument, a `datetime`, a Beam `Timestamp` or seconds, to microseconds since 1970."""
+    """Convert the one argument, a `Time`, to microseconds since 1970."""
     ((name, value),) = time.items()
-    return _within(name, _seconds_to_micros(value) if _is_number(value) else micros_of(value), value)
+    words = 'must be a time, such as "2025-12-25" or "2025-12-25T08:00Z", a datetime or seconds since 1970'
+    return _within(name, _seconds_to_micros(value) if _is_number(value) else micros_in_data(value), value, words)
 
 
 def duration_to_micros(**duration: Any) -> int:
-    """Convert the one argument, a `timedelta`, a Beam `Duration` or seconds, to microseconds, above 0."""
+    """Convert the one argument, a `Duration`, to microseconds. Raise if it is not above 0."""
     ((name, value),) = duration.items()
     if isinstance(value, datetime.timedelta):
         micros: Any = value // _MICROSECOND
+    elif isinstance(value, str):
+        micros = read_duration(value)
     else:
         micros = _seconds_to_micros(value) if _is_number(value) else getattr(value, "micros", None)
-    micros = _within(name, micros, value)
+    micros = _within(name, micros, value, 'must be a duration, such as "30m", "1h" or "7d", a timedelta or seconds')
     if micros <= 0:
         raise ArgumentError(name, "must be greater than 0", "E427")
     return micros
@@ -238,14 +252,9 @@ def _seconds_to_micros(seconds: Any) -> Any:
     return int(seconds) * _PER_SECOND if isinstance(seconds, numbers.Integral) else seconds * _PER_SECOND
 
 
-def _within(name: str, micros: Any, value: Any) -> int:
+def _within(name: str, micros: Any, value: Any, words: str) -> int:
     if micros is None:
-        raise ArgumentTypeError(
-            name,
-            f"must be a datetime, a Beam time or seconds, got {type(value).__name__}. Example: "
-            f"datetime(2025, 12, 25, tzinfo=timezone.utc){as_key(value)}",
-            "E428",
-        )
+        raise ArgumentTypeError(name, f"{words}, got {type(value).__name__}{as_key(value)}", "E428")
     if not -MAX_MICROS <= micros <= MAX_MICROS:
         raise ArgumentError(name, "must be finite and within the times that Beam supports", "E428")
     return round(micros)

@@ -13,7 +13,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import TimestampDomain
+from beam_dpsketch import Horizon, NormBound, PrivacyId, TimeColumn, TimeRange, TimestampDomain
+from beam_dpsketch.exact.domains.timestamps import to_micros
 
 UTC = datetime.UTC
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -53,6 +54,18 @@ def test_a_time_without_zone_is_in_utc() -> None:
     assert TimestampDomain(EPOCH, EPOCH.replace(year=1971)) == TimestampDomain(
         EPOCH.replace(tzinfo=UTC), datetime.datetime(1971, 1, 1, 1, tzinfo=paris)
     )
+
+
+def test_times_and_durations_are_given_as_text_too() -> None:
+    days = TimestampDomain(datetime.datetime(2026, 11, 16), datetime.datetime(2026, 11, 23), datetime.timedelta(1))
+    assert TimestampDomain("2026-11-16", "2026-11-23", "1d") == days
+    assert TimestampDomain("2026-11-16T01:00+01:00", datetime.date(2026, 11, 23), 86_400) == days
+    assert TimestampDomain("2026-11-16", "2026-11-23", step="24 h") == days
+    assert TimeRange("2026-11-16", "2026-11-23T00:00Z").end_micros == TimeRange(0, days.end).end_micros
+    assert TimeColumn("at", "1h", "1.5h").size_micros == TimeColumn("at", 3600, 5400).size_micros
+    horizon = Horizon("2026-11-16", "1h", 24)
+    assert (horizon.start_micros, horizon.size_micros) == (to_micros(start=days.start), 3_600_000_000)
+    assert PrivacyId("user", NormBound(8), period="7d").period_micros == 7 * 86_400_000_000
 
 
 @pytest.mark.parametrize("nanoseconds", [-1, -999, -1000, -1001, 0, 1, 999, 1000])
@@ -104,11 +117,12 @@ def test_values_are_datetimes_in_utc() -> None:
     ("arguments", "message"),
     [
         ((EPOCH, EPOCH), "end must be after start"),
-        ((EPOCH, "1971"), "end must be a datetime, got str"),
-        ((EPOCH.date(), EPOCH), "start must be a datetime, got date"),
-        ((EPOCH, EPOCH.replace(year=1971), datetime.timedelta(0)), "step must be a positive duration"),
-        ((EPOCH, EPOCH.replace(year=1971), -datetime.timedelta(1)), "step must be a positive duration"),
-        ((EPOCH, EPOCH.replace(year=1971), 5), "step must be a positive duration"),
+        ((EPOCH, "1971"), "end must be a time, such as .*, got str"),
+        ((EPOCH, True), "end must be a time, such as .*, got bool"),
+        ((EPOCH, 1e12), "end must be in the years 1 to 9999"),
+        ((EPOCH, EPOCH.replace(year=1971), datetime.timedelta(0)), "step must be greater than 0"),
+        ((EPOCH, EPOCH.replace(year=1971), -5), "step must be greater than 0"),
+        ((EPOCH, EPOCH.replace(year=1971), "0.1ms.5"), "step must be a duration, such as .*, got str"),
     ],
 )
 def test_bad_grids_are_refused_by_name(arguments: tuple[Any, ...], message: str) -> None:
