@@ -25,6 +25,7 @@ ELSEWHERE = ("transforms", "rows")
 """Rooms that no command imports, or that raise nothing."""
 PYTHON_ALONE = {
     "answers/privacy_statement.py:composed": "a method",
+    "answers/release_file.py:load": "a function",
     "answers/released.py:": "attributes of releases",
     "answers/released.py:__getitem__": "a method",
     "answers/released.py:__init__": "releases that are made by hand",
@@ -35,7 +36,7 @@ PYTHON_ALONE = {
     "exact/declared/windows.py:_limit_periods": "windows of pipelines",
     "exact/declared/windows.py:window_starts": "windows of pipelines",
     "exact/domains/doors.py:": "how to cast a column, for those who make the table",
-    "exact/domains/timestamps.py:_within": "the type of an argument",
+    "exact/domains/timestamps.py:duration_to_micros": "the type of an argument",
     "exact/reading/items.py:_readable": "how to cast a column, for those who make the table",
     "exact/reading/selectors.py:check_selector": "the type of an argument",
     "exact/reading/selectors.py:is_batch_type_by_name": "elements of pipelines",

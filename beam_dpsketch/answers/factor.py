@@ -19,10 +19,11 @@ from beam_dpsketch.answers.estimators.comparing import ReleasedTable
 from beam_dpsketch.answers.estimators.factor import FactorVariances, block_variances, likely_weights
 from beam_dpsketch.answers.estimators.presence import deviations_for, exceeds_noise
 from beam_dpsketch.answers.estimators.ranks import Ranks
-from beam_dpsketch.answers.notes import Note, of_ranks
+from beam_dpsketch.answers.notes import of_ranks
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.answers.tree import Fitted, Method, ReleasedRanks, detection_limit, expansion, positions_of
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
+from beam_dpsketch.statement.tabular import Note
 
 
 class ReleasedFactorization(ReleasedRanks):

@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from beam_dpsketch.answers.counts import ReleasedCount
-from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.released import RELEASED_KINDS, Released
 from beam_dpsketch.exact.sketches.metrics import JoinedSketches
 from beam_dpsketch.privacy.summary_counts import UNITS
+from beam_dpsketch.statement.tabular import Note
 
 
 class ReleasedMetrics(Released, Mapping[str, Released]):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from beam_dpsketch import checks as _validate
-from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_spending, of_units
+from beam_dpsketch.answers.notes import Basis, lines, of_emptiness, of_spending, of_units
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, unpack
 from beam_dpsketch.answers.summary_answers import SummaryAnswers
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, IncompatibleSketchError, said_by
@@ -27,6 +27,7 @@ from beam_dpsketch.privacy.summary_counts import WEIGHT, same_as
 from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.summary_notes import SummaryNote
+from beam_dpsketch.statement.tabular import Note
 
 Self = TypeVar("Self", bound="Released")
 

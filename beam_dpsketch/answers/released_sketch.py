@@ -13,13 +13,14 @@ from beam_dpsketch.answers.difference import Difference, length
 from beam_dpsketch.answers.estimators.comparing import ReleasedTable, inner_product
 from beam_dpsketch.answers.estimators.presence import exceeds_noise
 from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
-from beam_dpsketch.answers.notes import Note, of_noise
+from beam_dpsketch.answers.notes import of_noise
 from beam_dpsketch.answers.released import DRAWERS, Released
 from beam_dpsketch.answers.rows import Frequencies, Many
 from beam_dpsketch.errors import ArgumentTypeError, IncompatibleSketchError
 from beam_dpsketch.statement.clipping import weakest
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.summary_notes import Interval
+from beam_dpsketch.statement.tabular import Note
 
 _USELESS_SHARE = 0.2
 

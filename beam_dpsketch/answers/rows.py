@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import checks as _validate
-from beam_dpsketch.answers.notes import UNKNOWN, Basis, Note, lines
+from beam_dpsketch.answers.notes import UNKNOWN, Basis, lines
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.showing import html_table, short
 from beam_dpsketch.statement.summary_notes import Interval
-from beam_dpsketch.statement.tabular import CANNOT_TELL, OneAnswer, Tabular
+from beam_dpsketch.statement.tabular import CANNOT_TELL, Note, OneAnswer, Tabular
 from beam_dpsketch.words import shown_plainly
 
 One: TypeAlias = "str | bytes | float | np.generic | datetime.datetime | ipaddress.IPv4Address"

@@ -30,13 +30,13 @@ import numpy as np
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.estimators.presence import exceeds_noise
-from beam_dpsketch.answers.notes import Note, of_numbers, of_total
+from beam_dpsketch.answers.notes import of_numbers, of_total
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.sketches.statistics import NumberSums, floats_around
 from beam_dpsketch.statement.showing import within
 from beam_dpsketch.statement.summary_notes import Interval
-from beam_dpsketch.statement.tabular import OneAnswer
+from beam_dpsketch.statement.tabular import Note, OneAnswer
 from beam_dpsketch.words import shown_plainly
 
 Ends = tuple[float, float, float]

@@ -32,7 +32,7 @@ from beam_dpsketch.answers.estimators.tree_fit import (
     residual_fit,
 )
 from beam_dpsketch.answers.estimators.tree_levels import TreeLevel, tree_levels
-from beam_dpsketch.answers.notes import Note, of_ranks
+from beam_dpsketch.answers.notes import of_ranks
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_list, as_many
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
@@ -41,6 +41,7 @@ from beam_dpsketch.exact.sketches.trees import DyadicCountSketch
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.summary_notes import Interval
+from beam_dpsketch.statement.tabular import Note
 
 
 def positions_of(domain: Domain, **argument: Any) -> tuple[np.ndarray, bool]:

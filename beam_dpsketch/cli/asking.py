@@ -280,7 +280,7 @@ def query(arguments: argparse.Namespace) -> int:
             code = NO_ANSWER
         else:
             of_all = {"notes": codes(answered.notes), **answered.clipping.columns()}
-            rows += [{**place, **row, **of_all} for row in answered.rows]
+            rows += [{**place, **row, **of_all} for row in answered.listed]
             told.append((title, answered.clipping, answered.notes))
     say_notes(told)
     level = f"{100 * arguments.confidence:.10g} %"

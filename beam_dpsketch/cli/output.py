@@ -18,11 +18,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, TypeAlias
 
-from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.cli.text import DONE, cell, defused, is_terminal, note, write
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.statement.clipping import COLUMNS, Clipping
 from beam_dpsketch.statement.showing import finite, in_words, plain, printable
+from beam_dpsketch.statement.tabular import Note
 
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")

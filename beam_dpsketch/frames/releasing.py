@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.batch import answers_of
-from beam_dpsketch.answers.notes import ONE_RECORD_EACH, Note
+from beam_dpsketch.answers.notes import ONE_RECORD_EACH
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.config.release import read_release
 from beam_dpsketch.encodings import decode, encode
@@ -41,6 +41,7 @@ from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.summary_counts import UNITS
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.provenance import Provenance
+from beam_dpsketch.statement.tabular import Note
 
 
 class Window(NamedTuple):

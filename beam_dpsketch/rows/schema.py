@@ -17,7 +17,7 @@ from apache_beam.typehints import typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.typehints.row_type import RowTypeConstraint
 
-from beam_dpsketch.answers.notes import Note, codes
+from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns, privacy_fields
 from beam_dpsketch.answers.questions.entries import AnswerType
@@ -30,6 +30,7 @@ from beam_dpsketch.exact.domains.timestamps import from_micros, to_iso
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.statement.clipping import COLUMNS, Clipping
 from beam_dpsketch.statement.showing import is_key_column, key_columns
+from beam_dpsketch.statement.tabular import Note
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.windows import is_global
 
@@ -71,8 +72,8 @@ def row_type(columns: Columns) -> RowTypeConstraint:
 
 def _known_to_beam(kind: Any) -> Any:
     """Convert a type for Beam schemas: times become text, and `float | None` becomes `Optional`."""
-    kind = str if kind is datetime.datetime else kind
-    return Union[get_args(kind)] if isinstance(kind, UnionType) else kind  # noqa: UP007
+    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    return Union[tuple(str if each is datetime.datetime else each for each in kinds)]  # noqa: UP007
 
 
 def columns_of(rows: beam.PCollection) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def _answer(element: Any, ask: Ask) -> Iterator[dict[str, Any]]:
     key, released = key_and_release(element)
     place = {} if key is None else key_columns(key, released.privacy.key_names)
     answered = ask.answer(released)
-    for row in answered.rows:
+    for row in answered.listed:
         yield {**place, **row, **answered.clipping.columns()}
 
 

@@ -8,11 +8,11 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.statement.clipping import Clipping
+from beam_dpsketch.statement.tabular import Note
 
 AnswerType: TypeAlias = "type[int | float | str | bytes | datetime.datetime]"
-Columns: TypeAlias = Callable[[AnswerType], Mapping[str, AnswerType]]
+Columns: TypeAlias = Callable[[Any], Mapping[str, Any]]
 Row: TypeAlias = "dict[str, Any]"
 
 
@@ -50,6 +50,11 @@ class Answered(NamedTuple):
     intervals: str = ""
     notes: tuple[Note, ...] = ()
     clipping: Clipping = Clipping()
+
+    @property
+    def listed(self) -> list[Row]:
+        """Rows, or for an empty list a row of `None`, because its release would be missing among others."""
+        return self.rows or [dict.fromkeys(self.answer.to_arrow().column_names)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,14 +9,23 @@ from typing import Any
 
 import pytest
 
-from beam_dpsketch import Interval, read_releases
+from beam_dpsketch import (
+    DyadicCountSketch,
+    IntegerDomain,
+    Interval,
+    PrivacySpec,
+    ReleaseTerms,
+    TreeSpec,
+    read_releases,
+    release,
+)
 from beam_dpsketch.answers.questions import QUESTIONS, Ask, Kind, answer_columns
 from beam_dpsketch.answers.questions.entries import Answered, Takes
 from beam_dpsketch.config import read_ask
 from beam_dpsketch.config.asking import ASK_BLOCK
 from tests.cli.consoles import ROOT, run
 
-CITIES = str(ROOT / "docs" / "releases" / "cities.dpsketch")
+DELAYS, CITIES = (str(ROOT / "docs" / "releases" / f"{name}.dpsketch") for name in ("delays", "cities"))
 
 
 def test_every_entry_has_a_name_an_option_and_a_field_of_rows() -> None:
@@ -56,3 +65,11 @@ def test_a_new_entry_is_asked_by_settings_and_command(monkeypatch: pytest.Monkey
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="kind must be one of 'quantiles'"):
         Ask("squares")  # type: ignore[arg-type]
+
+
+def test_an_empty_list_is_a_row_without_values_in_the_columns_of_the_question() -> None:
+    raw = DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(0, 99))).accumulate([])
+    answered = Ask("top_k", 3).answer(release(raw, ReleaseTerms(PrivacySpec(rho=1.0))))
+    if not answered.rows:  # noise alone is listed with a probability below 1 %
+        assert answered.listed == [dict.fromkeys(answer_columns("top_k", int, truncates=False))]
+    assert (full := Ask("quantiles", (0.5,)).answer(read_releases(DELAYS)[0])).listed == full.rows  # type: ignore[arg-type]
