@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import Clipping, Frequencies
-from beam_dpsketch.answers.notes import Basis, Note
+from beam_dpsketch.answers.notes import Basis
 from beam_dpsketch.answers.rows import Intervals
 from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
+from beam_dpsketch.statement.tabular import Note
 
 pytest.importorskip("matplotlib")
 
