@@ -43,6 +43,7 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.summary_notes import SummaryNote
+from beam_dpsketch.statement.tabular import CANNOT_TELL
 from tests.helpers import by_hand
 from tests.helpers.side_releases import no_noise
 
@@ -370,9 +371,9 @@ def test_a_release_of_nothing_says_so_and_so_do_its_answers(kind: str, bounds: A
         assert words in html.unescape(shown)
         assert note in html.unescape(shown)
     for answer in answers(kind, it):
-        assert answer.notes == it.notes
+        assert (*(note for note in answer.notes if note != CANNOT_TELL),) == it.notes
         assert repr(answer).startswith(f"<{type(answer).__name__} of {len(answer)} with 95 % intervals of what")
-        assert repr(answer).endswith(f">\n{it.clipping()}\nnote: {note}")
+        assert f">\n{it.clipping()}\nnote: {note}" in repr(answer)
         assert note in html.unescape(answer._repr_html_())
 
 
