@@ -34,7 +34,7 @@ from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.transforms import PrivateQuantiles, WriteReleases, read_releases, window_file
 from pipelines.following import appearing
 from pipelines.plots import SoFar, plot_so_far
-from pipelines.running import IN_MEMORY, REPLAY, parsed, parser
+from pipelines.running import IN_MEMORY, REPLAY, minutes, parsed, parser
 from pipelines.schedule import DAY, MADE_UP, ReadDepartures, dawn, is_replay, read_departures
 
 DOMAIN = IntegerDomain(-60, 600)  # minutes, others are clamped
@@ -110,8 +110,7 @@ def so_far(pipeline: beam.Pipeline, prefix: str, days: Days, *, overwrite: bool)
 def in_words(line: Line) -> str:
     flights, median, late = line[2:]
     return (
-        f"{flights.estimate:9,.0f} +- {flights.upper - flights.estimate:<6,.0f}"
-        f"median {median.estimate:3} ({median.lower} to {median.upper}) min".ljust(50)
+        f"{flights.estimate:9,.0f} +- {flights.upper - flights.estimate:<6,.0f}median {minutes(median)} min".ljust(50)
         + f"late {late.estimate:6.1%} ({late.lower:.1%} to {late.upper:.1%})"
     )
 

@@ -3,9 +3,10 @@
 import numpy as np
 
 from beam_dpsketch.answers.tree import ReleasedRanks
-from pipelines.delay_quantiles import LATE, SHARES, later, minutes, percent
+from pipelines.delay_quantiles import LATE, SHARES, later, percent
 from pipelines.exact import ExactDelays
 from pipelines.plots import Shares
+from pipelines.running import minutes
 
 DRAWN = np.arange(-60, 181)  # minutes, 1 % of flights arrive later
 

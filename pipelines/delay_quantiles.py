@@ -18,7 +18,7 @@ import apache_beam as beam
 from beam_dpsketch import IntegerDomain, Interval, NormBound, PrivacyId, PrivacySpec, PublicKeys
 from beam_dpsketch.transforms import Ask, PrivateQuantiles, QueryReleases, WriteReleases
 from pipelines.flights import ReadFlights
-from pipelines.running import parsed, parser, read_keyed_releases
+from pipelines.running import minutes, parsed, parser, read_keyed_releases
 
 AIRPORTS = ("EWR", "JFK", "LGA")  # New York's airports, listed, because key names from the data would be published
 DOMAIN = IntegerDomain(-120, 1500)  # minutes, others are clamped
@@ -51,18 +51,15 @@ def later(share: Interval) -> Interval:
     return Interval(1 - share.estimate, 1 - share.upper, 1 - share.lower)
 
 
-def minutes(delay: Interval) -> str:
-    return f"{delay.estimate:5} ({delay.lower} to {delay.upper})"
-
-
 def percent(share: Interval) -> str:
     return f"{share.estimate:5.1%} ({share.lower:.1%} to {share.upper:.1%})"
 
 
 def in_words(row: dict[str, Any]) -> str:
     """Format an answer row from the pipeline."""
+    estimate = "unknown" if row["estimate"] is None else f"{row['estimate']:.4g}"
     asked = f"quantile({row['quantile']})" if "quantile" in row else f"cdf({row['value']})"
-    return f"{row['key']} {asked} = {row['estimate']:.4g}, 95 % interval {row['lower']:.4g} to {row['upper']:.4g}"
+    return f"{row['key']} {asked} = {estimate}, 95 % interval {row['lower']:.4g} to {row['upper']:.4g}"
 
 
 def print_row(name: str, cells: list[str]) -> None:

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from beam_dpsketch import IntegerDomain, KeySelection, NormBound, PrivacyId, PrivacySpec, TreeSpec
 from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.transforms import PrivateQuantiles, WriteReleases
-from pipelines.delay_quantiles import LATE, later, minutes, percent
+from pipelines.delay_quantiles import LATE, later, percent
 from pipelines.flights import ReadFlights, read_table
-from pipelines.running import parsed, parser, read_selected_releases
+from pipelines.running import minutes, parsed, parser, read_selected_releases
 
 DOMAIN = IntegerDomain(-64, 191)  # minutes, others are clamped, which changes no median here
 LAYOUT = TreeSpec.for_memory(DOMAIN)  # a dyadic tree, as in the paper, and the default layout under a norm

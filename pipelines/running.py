@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from beam_dpsketch import PrivacySpec
+from beam_dpsketch import Interval, PrivacySpec
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequency
 from beam_dpsketch.privacy.contributions import NeighboringRelation
@@ -96,6 +96,11 @@ def _read(prefix: str, *, expected: int | None = None) -> list[Any]:
     if len(released) != (len(released) if expected is None else expected):
         raise ValueError(f"{len(released)} releases in {prefix}-*: remove those of others, or change --output")
     return released
+
+
+def minutes(delay: Interval) -> str:
+    """Format a delay with its interval. An estimate that the release cannot tell is a dash."""
+    return f"{'-' if delay.estimate is None else delay.estimate:>5} ({delay.lower} to {delay.upper})"
 
 
 def interval(frequency: Frequency) -> str:

@@ -29,7 +29,7 @@ from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, Write
 from pipelines.exact import exact_counts
 from pipelines.flights import airport_codes
 from pipelines.following import appearing
-from pipelines.running import REPLAY, destinations_parser, interval, parsed
+from pipelines.running import REPLAY, destinations_parser, interval, minutes, parsed
 from pipelines.schedule import DAWN, DAY, HOUR, MADE_UP, ReadDepartures, dawn, read_departures
 
 SPEC = SketchSpec(depth=5, width=2048)
@@ -117,7 +117,7 @@ def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, to
     for share in SHARES:
         found = tree.quantile(share)
         exact = int(true[max(0, int(np.ceil(share * len(true))) - 1)]) if len(true) else None
-        delays.append((share, f"{found.estimate:5} ({found.lower} to {found.upper})", exact))
+        delays.append((share, minutes(found), exact))
     return Comparison(windows.name(index), len(inside), top, exact_counts(inside).flights, delays)
 
 

@@ -343,7 +343,7 @@ def test_names_in_the_table_of_all_names_exist():
     table = PAGES["reference"].split("\n## ")[0]
     first = re.findall(r"^\| (`[^|]*)\|", table, re.MULTILINE)
     names = [name.strip("` .").split("(")[0] for cell in first for name in re.split("`, ?`", cell)]
-    rooms = (beam_dpsketch, transforms, plots, explore, transforms.PrivateFrequencies)
+    rooms = (beam_dpsketch, transforms, plots, explore, transforms.PrivateFrequencies, beam_dpsketch.Frequencies)
     missing = [name for name in names if not any(is_found(room, name) for room in rooms)]
     assert names
     assert not missing

@@ -30,7 +30,8 @@ class Horizon:
     """Consecutive windows with equal length, declared before the data are seen.
 
     Args:
-      start: start of the first window, in 1970 or later, as in `TimeRange`.
+      start: start of the first window, in 1970 or later: text such as "2026-11-16", a `datetime` (both in UTC if they
+        have no time zone), a date, a Beam `Timestamp`, or seconds since 1970.
       window_size: window length. Text such as "1h", a `timedelta`, a Beam `Duration`, or seconds.
       windows: number of windows, 2 to 2**17, or to 2**11 with "tree". Twice as many add a few per cent to errors, so
         declare enough.

@@ -19,7 +19,7 @@ from beam_dpsketch.privacy.loss.composition import Loss
 Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 """Function that runs a statement with named values and returns its rows."""
 
-VERSION = 2
+LEDGER_VERSION = 2
 LOCK_SECONDS = 300
 """Largest wait for other processes, in seconds."""
 
@@ -65,19 +65,19 @@ class Book:
         """Add the first entry, if there is none."""
         if not self._execute(f"{_SELECT} {_LAST}"):
             first = LedgerEntry(
-                number=0, kind=LEDGER, time=entries.now(), who=who, what={"version": VERSION}, previous=START
+                number=0, kind=LEDGER, time=entries.now(), who=who, what={"version": LEDGER_VERSION}, previous=START
             )
-            self._insert(first, f"version:{VERSION}")
+            self._insert(first, f"version:{LEDGER_VERSION}")
 
     def check_version(self) -> None:
         """Refuse the format of another package version."""
         found = [str(occasion).removeprefix("version:") for (occasion,) in self._execute(_FIRST)]
         if not found:
             raise LedgerError("", "the ledger is damaged: it has no first entry", "E142")
-        if found != [str(VERSION)]:
+        if found != [str(LEDGER_VERSION)]:
             raise LedgerError(
                 "",
-                f"the ledger has version {found[0][:9]}, and this package reads version {VERSION}. Use the "
+                f"the ledger has version {found[0][:9]}, and this package reads version {LEDGER_VERSION}. Use the "
                 "beam-dpsketch version that created the ledger",
                 "E141",
             )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from beam_dpsketch.errors import LedgerError
 from beam_dpsketch.ledger.entries import ACCOUNT, LEDGER, SPEND, START, WRITE_OFF, Account, LedgerEntry
 from beam_dpsketch.ledger.paying import account_in, occasion_of
-from beam_dpsketch.ledger.store import VERSION, add_up
+from beam_dpsketch.ledger.store import LEDGER_VERSION, add_up
 from beam_dpsketch.privacy.loss.composition import Loss
 
 
@@ -146,7 +146,7 @@ class _Recount:
 
     def _ledger(self, entry: LedgerEntry) -> str:
         self._require(entry, entry.number == 0, "only the first entry begins the ledger")
-        return f"version:{VERSION}"
+        return f"version:{LEDGER_VERSION}"
 
     def _account(self, entry: LedgerEntry) -> str:
         account = self._accounts[entry.account] = account_in(entry)

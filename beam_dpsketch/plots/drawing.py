@@ -197,7 +197,7 @@ def to_bytes(figure: Any, kind: str) -> bytes:
     return data.getvalue()
 
 
-MAX_TEXT = 32
+MAX_LABEL = 32
 _MIN_PLAIN, _MAX_PLAIN = 1e-6, 1e9
 
 
@@ -268,7 +268,7 @@ def text(value: Any) -> str:
     if isinstance(value, datetime.datetime):
         return value.strftime("%Y-%m-%d" if not (value.hour or value.minute) else "%Y-%m-%d %H:%M")
     shown = value.hex() if isinstance(value, bytes) else str(value)
-    shown = shown if len(shown) <= MAX_TEXT else f"{shown[: MAX_TEXT - 1]}…"
+    shown = shown if len(shown) <= MAX_LABEL else f"{shown[: MAX_LABEL - 1]}…"
     if not shown.isprintable():
         shown = shown.encode("unicode_escape", "surrogatepass").decode("ascii")
     return shown.replace("$", r"\$")

@@ -17,7 +17,7 @@ from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.run import WHOLE, Run, Sum
-from beam_dpsketch.transforms.outputs import _pack, _unpack
+from beam_dpsketch.transforms.outputs import _unpack
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, gather_records
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.sums import AccumulatorCoder, RawSketchFn, SumBundle, _add_up, by_shard
@@ -108,5 +108,5 @@ class Steps:
         sent = 0
         for places, releases in Run().release([Sum(WHOLE, sums, _RUN)], self._calibration):
             keys = [key for place, _ in places for key in place.key] or None
-            sent += len(list(_unpack(*_pack(keys, releases))))
+            sent += len(list(_unpack(keys, releases.to_bytes())))
         return sent

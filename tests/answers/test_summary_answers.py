@@ -372,7 +372,8 @@ def test_a_release_of_nothing_says_so_and_so_do_its_answers(kind: str, bounds: A
         assert note in html.unescape(shown)
     for answer in answers(kind, it):
         assert (*(note for note in answer.notes if note != CANNOT_TELL),) == it.notes
-        assert repr(answer).startswith(f"<{type(answer).__name__} of {len(answer)} with 95 % intervals of what")
+        head = f"<{type(answer).__name__} of {len(answer)} with 95 % intervals for the clipped data"
+        assert repr(answer).startswith(head)
         assert f">\n{it.clipping()}\nnote: {note}" in repr(answer)
         assert note in html.unescape(answer._repr_html_())
 

@@ -139,7 +139,7 @@ def words_of(setting: Setting, said: PrivacyStatement) -> set[str]:
     """Return what words must be there of what is dropped before anything is counted."""
     layout, privacy_unit = setting.layout, setting.privacy_unit
     found = {"late records"} if layout.streaming else set()
-    found |= {"outside the declared windows"} if layout.declared or layout.horizon is not None else set()
+    found |= {"outside the declared time range"} if layout.declared or layout.horizon is not None else set()
     if layout.streaming and getattr(privacy_unit, "max_windows", None) is not None:
         found.add(
             f"after a privacy id's first {first_windows(privacy_unit.max_windows)}"

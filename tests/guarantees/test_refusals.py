@@ -319,7 +319,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         f"weights without a largest one: {name}": (
             build,
             ValueError,
-            r"max_weight is required with weight\. .* Example: Record\(max_weight=100\) or NormBound\(10, max_w",
+            r"max_weight is required with weight\. .* Example: Record\(max_weight=100\) or NormBound\(200, max_w",
         )
         for name, build in {
             "record": lambda: globally(weight="n", privacy_unit=Record()),

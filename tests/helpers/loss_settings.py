@@ -163,7 +163,7 @@ class Setting(NamedTuple):
         )
         return ReleaseSpec(
             count,
-            privacy,
+            privacy.with_summary_counts() if self.kind == "groups" else privacy,
             in_keys(self.privacy_unit, "items" if self.kind == "groups" else keys),
             item,
             weight,

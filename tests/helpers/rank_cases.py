@@ -212,7 +212,7 @@ def _of_shares(released: Any) -> Iterator[Question]:
     def places(values: Any) -> list[str]:
         return [str(position) for position in _positions(released.spec.domain, list(values)).tolist()]
 
-    estimates = places(usual.estimate)
+    estimates = [None if each is None else places([each])[0] for each in usual.estimate]
     lowers = zip(*(places(each.lower) for each in (usual, narrow, wide)), strict=True)
     uppers = zip(*(places(each.upper) for each in (usual, narrow, wide)), strict=True)
     for share, estimate, lower, upper in zip(shares, estimates, lowers, uppers, strict=True):

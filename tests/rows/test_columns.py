@@ -73,7 +73,7 @@ def columns(kind: str, field: str) -> dict[str, Any]:
     value, cut = TYPES[field], {} if field in ORDERED else {"truncated": bool}
     between = {"range_low": value, "range_high": value, **NUMBERS}
     return {
-        "quantiles": {"quantile": float, "estimate": value, "lower": value, "upper": value},
+        "quantiles": {"quantile": float, "estimate": value | None, "lower": value, "upper": value},
         "ranks": {"value": value, **NUMBERS},
         "ranges": between,
         "histogram": between,

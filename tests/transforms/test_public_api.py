@@ -20,11 +20,11 @@ from beam_dpsketch.transforms.private_release import DOORS
 
 MODULES = [beam_dpsketch, transforms]
 MAX_PARAMETERS, MAX_ON_AVERAGE = 9, 7.8
-FILLED_BY_TRANSFORMS = {"ReleaseTerms": 15, "ReleaseSpec": 12}
+FILLED_BY_TRANSFORMS = {"ReleaseTerms": 16, "ReleaseSpec": 12}
 """Value objects of which users give two or three, and transforms or settings the rest."""
 OF_ANY_NAMES = {"Metrics": ["metrics is a dict"], "PrivateMetrics": ["metrics is a dict"]}
 """What takes a dict that is not a bag of options: its names are those that the caller gives."""
-MADE_BY_THE_PACKAGE = {"Clipping", "Plan", "PrivacyStatement"}
+MADE_BY_THE_PACKAGE = {"Clipping", "Frequencies", "Plan", "PrivacyStatement", "TopK"}
 """Results that users read and do not construct; their fields are as many as there is to say."""
 
 

@@ -122,9 +122,13 @@ function askQuantile(release, reader) {
       throw new Refusal("Give a share from 0 to 100 percent, such as 95.");
     }
     const found = reader.quantile(share);
-    const answer = { estimate: show(found.estimate), lower: show(found.lower), upper: show(found.upper) };
-    const shown = { estimate: answer.estimate, between: `${answer.lower} to ${answer.upper}` };
-    const sentence = `${box.value} % lies at or below ${shown.estimate} (${shown.between}).`;
+    const isUnknown = found.lower === 0n && found.upper === reader.domain.size - 1n && found.upper > 0n;
+    const estimate = isUnknown ? null : show(found.estimate);
+    const answer = { estimate, lower: show(found.lower), upper: show(found.upper) };
+    const shown = { estimate: estimate ?? UNTOLD, between: `${answer.lower} to ${answer.upper}` };
+    const sentence = isUnknown
+      ? `The value at ${box.value} % is unknown: any from ${shown.between} is possible.`
+      : `${box.value} % lies at or below ${shown.estimate} (${shown.between}).`;
     return { question: `value at ${box.value} %`, answer, shown, sentence };
   });
   asking.update();

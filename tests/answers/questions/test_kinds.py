@@ -31,7 +31,7 @@ DELAYS, CITIES = (str(ROOT / "docs" / "releases" / f"{name}.dpsketch") for name 
 def test_every_entry_has_a_name_an_option_and_a_field_of_rows() -> None:
     assert tuple(QUESTIONS) == typing.get_args(Kind)
     assert len({entry.option for entry in QUESTIONS.values()}) == len(QUESTIONS)
-    assert {*ASK_BLOCK.entries} == {*QUESTIONS, "candidates", "confidence"}
+    assert {*ASK_BLOCK.entries} == {*QUESTIONS, "candidates", "confidence", "metric"}
 
 
 def twice(released: Any, confidence: float) -> Interval:

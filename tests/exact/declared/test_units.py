@@ -115,7 +115,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a pair as windows": (lambda: declared(windows=(0, 60)), "windows must be a TimeRange or Horizon, got tuple"),
     "weights of any size": (
         lambda: declared(weight="n"),
-        r"max_weight is required with weight\. .* Example: Record\(max_weight=100\) or NormBound\(10, max_weight=100\)",
+        r"max_weight is required with weight\. .* Example: Record\(max_weight=100\) or NormBound\(200, ",
     ),
     "weights of any size of an id": (
         lambda: declared(weight="n", privacy_unit=PrivacyId("u", ONE)),
