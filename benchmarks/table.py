@@ -39,14 +39,14 @@ class Bar(NamedTuple):
     value: float
     sign: str
     limit: float
-    privacy_unit: str = ""
+    unit: str = ""
 
     @property
     def met(self) -> bool:
         return bool(_SIGNS[self.sign](self.value, self.limit))
 
     def __str__(self) -> str:
-        return f"{self.sign} {self.limit:,.7g}{self.privacy_unit}"
+        return f"{self.sign} {self.limit:,.7g}{self.unit}"
 
 
 class Table:

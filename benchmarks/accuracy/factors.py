@@ -106,13 +106,13 @@ def print_both(name: str, data: Iterator[tuple[str, np.ndarray, float]], release
     of_rho: dict[float, list[float]] = {}
     for words, counts, bar in data:
         for rho in RHOS if name == "dpbench" else (0.1,):
-            privacy_unit = 1 / np.sqrt(2 * rho)
+            unit = 1 / np.sqrt(2 * rho)
             factor, tree = both(counts, rho, releases)
-            cells = [f"{words}, rho {rho:g}", f"{factor.ranks / privacy_unit:.2f}", f"{tree.ranks / privacy_unit:.2f}"]
+            cells = [f"{words}, rho {rho:g}", f"{factor.ranks / unit:.2f}", f"{tree.ranks / unit:.2f}"]
             cells += [f"{factor.ranges / tree.ranges:.2f}", f"{factor.values / tree.values:.2f}"]
             cells += [f"{factor.ranks_held:.3f}", f"{factor.quantiles_held:.3f}"]
-            printed.row(*cells, bars=[Bar(factor.ranks / privacy_unit, "<=", bar)] if bar else [])
-            of_rho.setdefault(rho, []).append(factor.ranks / privacy_unit)
+            printed.row(*cells, bars=[Bar(factor.ranks / unit, "<=", bar)] if bar else [])
+            of_rho.setdefault(rho, []).append(factor.ranks / unit)
     for rho, found in of_rho.items() if name == "dpbench" else ():
         mean = float(np.mean(found))
         printed.row(

@@ -147,11 +147,11 @@ def zipf(seed: int = 0) -> Edges:
     return Edges.of(units, np.searchsorted(masses / masses[-1], generator.random(len(units))))
 
 
-def trace(path: str, privacy_unit: str, key: str) -> Edges:
+def trace(path: str, privacy_id: str, key: str) -> Edges:
     """Two columns of a Parquet or CSV file."""
     read = pyarrow.csv.read_csv if path.endswith(".csv") else pyarrow.parquet.read_table
-    table = read(path).select([privacy_unit, key]).drop_null()
-    return Edges.of(table[privacy_unit].to_numpy(), table[key].to_numpy())
+    table = read(path).select([privacy_id, key]).drop_null()
+    return Edges.of(table[privacy_id].to_numpy(), table[key].to_numpy())
 
 
 def choice(column: Column, max_keys: int, keys_delta: float) -> KeyChoice:

@@ -114,11 +114,11 @@ def job_result(case: Case, scenario: str, costs: Mapping[str, Costs], engine: En
 
 def shown_bytes(size: float) -> str:
     """Return bytes with a unit, three digits."""
-    for privacy_unit in ("B", "kB", "MB", "GB", "TB", "PB"):
-        if size < 1000 or privacy_unit == "PB":
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if size < 1000 or unit == "PB":
             break
         size /= 1000
-    return f"{size:,.3g} {privacy_unit}"
+    return f"{size:,.3g} {unit}"
 
 
 def shown_time(seconds: float) -> str:
