@@ -49,6 +49,13 @@ _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 _SEPARATORS = ("--sep", "--delimiter")
 _SEPARATED = ". CSV files must have commas between columns. Write the file with commas"
+_IN_FILE = {
+    "max_windows": "privacy_unit.max_windows",
+    "period": "privacy_unit.period",
+    "share": "privacy.share",
+    **{name: name for name in ("horizon", "layout", "optimize_for")},
+}
+"""Paths of settings without an option, by name."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -79,7 +86,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _nearest_option(name: str, known: Iterable[str]) -> str:
-    """Suggest the nearest option. Leading dashes are ignored, because all options share them."""
+    """Suggest the settings file, or the nearest option. Leading dashes are ignored, because all options share them."""
+    if (path := _IN_FILE.get(_as_setting(name))) and "--config" in known:
+        return f". Set {path} in a settings file: --config FILE"
     near = nearest(_as_setting(name), map(_as_setting, known))
     return did_you_mean(near and f"--{near.replace('_', '-')}")
 
