@@ -151,7 +151,7 @@ OPTIONS = shlex.split("--kind frequencies --item city --rho 1 --privacy-id perso
         ("nothing/*", "no file matches nothing/*"),
         ("skipped", "no file with content is in skipped"),
         ("skipped/*", "no file with content is in skipped/*"),
-        ("empty", "no file matches empty"),
+        ("empty", "no file is in the folder empty"),
         ("in in/part-0.csv", "are the same file, and its records would count twice"),
         ("mixed", "mixed/x.parquet: all files must end with .parquet, or all with .csv or .tsv"),
         ("cut.csv.gz", "cut.csv.gz: a part of the file cannot be read. The file may be damaged"),

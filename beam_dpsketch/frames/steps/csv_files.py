@@ -26,7 +26,7 @@ from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.doors import MOST, share_of
 from beam_dpsketch.exact.domains.spelling import TEXT
 from beam_dpsketch.exact.domains.timestamps import BLANKS
-from beam_dpsketch.frames.steps.plan import columns_of, nearest, path_of
+from beam_dpsketch.frames.steps.plan import columns_of, nearest, path_of, reported
 
 Say: TypeAlias = Callable[[str], object]
 """Callback for notes about a file."""
@@ -50,7 +50,7 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
     Raises if the first line lacks a column, or contains it twice. The line is not shown, because it may be a record.
     """
     columns = columns_of(declared)
-    for argument, field in columns.items():
+    for argument, field in reported(columns).items():
         if field not in names:
             words = f"is not in the first line of {path!a}. The first line of a CSV file must contain column names"
             hint = _other_separator(path, names) or nearest(field, names, columns)

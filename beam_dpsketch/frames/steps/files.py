@@ -255,7 +255,8 @@ def _paths(name: str) -> list[str]:
         remote = (
             ". Only local files are supported. Use a pipeline or Beam YAML for remote files" if "://" in name else ""
         )
-        raise UsageError(f"no file {'with content is in' if listed else 'matches'} {name}{remote}")
+        nothing = "with content is in" if listed else "is in the folder" if is_folder else "matches"
+        raise UsageError(f"no file {nothing} {name}{remote}")
     return paths
 
 

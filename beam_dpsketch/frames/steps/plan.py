@@ -65,7 +65,7 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
     """Raise if columns are missing or have an unusable type."""
     columns = columns_of(declared)
     with AllAtOnce() as checks:
-        for argument, name in columns.items():
+        for argument, name in reported(columns).items():
             if name not in table.names:
                 words = f"{_shown(name)} is not a column of the table{nearest(name, table.names, columns)}"
                 checks.refuse(ConfigError(path_of(argument), words, "E810"))
@@ -76,6 +76,11 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
     declared.reader.read_batch(table.empty, declared.sketch_input, tally)
     if declared.time is not None:
         batch_column(table.empty, "time", declared.time.field, TIMES, tally)
+
+
+def reported(columns: dict[str, str]) -> dict[str, str]:
+    """Select each argument's column, without items that repeat the privacy id, as metrics that count ids do."""
+    return {each: name for each, name in columns.items() if each == "privacy_id" or name != columns.get("privacy_id")}
 
 
 def columns_of(declared: ReleaseSpec) -> dict[str, str]:
