@@ -69,7 +69,7 @@ class Account:
         if privacy_unit not in ACCOUNT_UNITS[self.privacy_unit]:
             what, more = f"account {self.name!r}, which protects {ACCOUNT_UNITS[self.privacy_unit][0].value}", ""
             if privacy_unit in (PrivacyUnit.PRIVACY_ID_IN_WINDOW, PrivacyUnit.PRIVACY_ID_IN_PERIOD):
-                more = ". Remove period and set max_windows, so that one bound covers all windows"
+                more = ". Set max_windows without period in its settings, so that a single bound covers all windows"
             words = f"must match {what}. The release protects {privacy_unit.value}{more}"
             raise ArgumentError("privacy_unit", words, "E134")
         if relation is not self.relation:
