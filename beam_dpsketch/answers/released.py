@@ -37,6 +37,8 @@ RELEASED_KINDS: dict[str, type[Released]] = {}
 _HINTS = {
     "mean total count variance std": "Use PrivateStatistics (kind: statistics)",
     "quantile histogram cdf_interval": "Use PrivateQuantiles (kind: quantiles)",
+    "sum avg average": "Use total() or mean() of PrivateStatistics (kind: statistics)",
+    "percentile percentiles median": "Use quantile(0.95) of PrivateQuantiles (kind: quantiles)",
     "top_k interval estimate": "Use PrivateFrequencies or PrivateTopK (kind: frequencies, top_k)",
     "to_pandas to_polars to_arrow to_rows": "Convert an answer, such as top_k(10, candidates) or interval(items)",
 }
