@@ -24,6 +24,7 @@ from beam_dpsketch.exact.sketches.trees import DyadicCountSketch
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import Part, Secret, checked, release_parts
 from beam_dpsketch.planning.suiting import decided
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.release_id import RUN_BYTES
@@ -56,6 +57,8 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     """
     _validate.instance(ReleaseTerms, terms=terms)
     _validate.instance(RawSketch, raw=raw)
+    if randomness is not None:
+        _validate.instance(KeyedRandomness, randomness=randomness)
     if terms.selection is not None:
         raise ArgumentError(
             "selection", "must be None. Only transforms select keys, for example with $keys_KeySelection", "E318"
