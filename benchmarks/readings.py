@@ -5,6 +5,8 @@ Ranks are computed by the functions that releases use, frequencies as the paper 
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from beam_dpsketch import DyadicCountSketch, TreeSpec
@@ -12,6 +14,8 @@ from beam_dpsketch.answers.estimators.tree_fit import PaperTree, choose, least_s
 from beam_dpsketch.answers.estimators.tree_levels import tree_levels
 from beam_dpsketch.exact.hashing import cells
 from beam_dpsketch.exact.sketches import LinearSketch
+from beam_dpsketch.privacy.noise.drawing import add_noise
+from beam_dpsketch.privacy.noise.laws import Noise
 
 
 def frequencies(sketch: LinearSketch, items: np.ndarray, noise: np.ndarray | float = 0) -> np.ndarray:
@@ -19,6 +23,12 @@ def frequencies(sketch: LinearSketch, items: np.ndarray, noise: np.ndarray | flo
     keys, counters = sketch.keys(sketch.spec, items), sketch.counters + noise
     rows = cells.read_rows(counters, keys, seed=sketch.spec.seed, has_signs=sketch.has_signs)
     return np.median(rows, axis=0) if sketch.has_signs else np.min(rows, axis=0)
+
+
+def with_noise(counters: np.ndarray, sigma_squared: Fraction) -> np.ndarray:
+    """Counters with the noise of a release, drawn on its grid."""
+    bits = Noise.GAUSSIAN.grid_bits(sigma_squared)
+    return np.ldexp(add_noise(counters, sigma_squared, bits).astype(np.float64), -bits)
 
 
 def mean_relative_error(estimates: np.ndarray, counts: np.ndarray) -> float:

@@ -12,7 +12,6 @@ from beam_dpsketch.answers.flat import noise_offset
 from beam_dpsketch.exact.hashing import cells
 from beam_dpsketch.exact.sketches import LinearSketch
 from beam_dpsketch.noise.calibration import calibrate
-from beam_dpsketch.privacy.noise.drawing import add_noise
 from benchmarks import ordered_data, readings
 from benchmarks.paper.records import Row, summary
 
@@ -38,7 +37,7 @@ class Noise:
     def added_error(self, items: np.ndarray) -> np.ndarray:
         """Answers with new noise less those without, for Count-Min before its offset E."""
         raw = self._raw
-        noise = add_noise(np.zeros_like(raw.counters), self.sigma_squared)
+        noise = readings.with_noise(np.zeros_like(raw.counters), self.sigma_squared)
         return readings.frequencies(raw, items, noise) - readings.frequencies(raw, items)
 
     def bound(self, beta: float = BETA) -> float:

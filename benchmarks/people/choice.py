@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, AutoNorm, PrivacySpec, ReleaseTerms
+from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.keys import sketch_share
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Spending
-from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.norm.choice import choose
 from benchmarks.people.bounded import DELTA, SKETCH
 from benchmarks.people.judging import Judge
@@ -85,9 +85,9 @@ def errors_of_norms(
 
 def chosen_norms(judge: Judge, lengths: np.ndarray, auto: AutoNorm, setting: Setting, draws: int) -> list[Fraction]:
     """Return norms chosen for the same people with new noise each time."""
-    noise = lengths(auto, Spending(setting.rho), setting.relation).parameter
+    table = tables.lengths(auto, Spending(setting.rho), setting.relation)
     wanted = judge.units_to_scale(auto, setting.relation, setting.rest(auto))
-    return [choose(add_noise(lengths, noise), parameter=noise, scaled_units=wanted) for _ in range(draws)]
+    return [choose(table.draw(lengths), parameter=table.parameter, scaled_units=wanted) for _ in range(draws)]
 
 
 def measure(

@@ -12,9 +12,9 @@ from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, ListedItems, NormBound
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import sigma_squared
-from beam_dpsketch.privacy.noise.drawing import add_noise
 from benchmarks.people.bounded import Counted, privacy, released
 from benchmarks.people.data import People
+from benchmarks.readings import with_noise
 from benchmarks.table import Bar, Table, mean
 
 LISTED = 5_000
@@ -57,7 +57,7 @@ def _of_plain(people: People) -> Estimates:
         counts = np.bincount(kept["item"].to_numpy(), minlength=LISTED)
         changed = PAGES_A_PERSON * (2 if relation is REPLACE_ONE else 1)
         noise = sigma_squared(squared_sensitivity=changed, rho=privacy(relation).paying_for(estimates).rho)
-        return add_noise(counts, noise)
+        return with_noise(counts, noise)
 
     return estimates
 
