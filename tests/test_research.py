@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -52,6 +53,7 @@ def test_a_release_with_a_public_seed_is_never_private() -> None:
         assert "NOT PRIVATE" in str(statement)
         assert "NOT PRIVATE" in str(each)
         assert (statement.attack_accuracy, statement.reported_epsilon) == (1.0, math.inf)
+        assert statement.epsilon(1e-3) == math.inf
         assert "Definition" not in statement.details()
     assert released(secret=secret).combine(released()).privacy.randomness is Randomness.KEYED
 
@@ -60,7 +62,10 @@ def test_the_spent_loss_of_a_public_seed_is_marked(tmp_path: Path) -> None:
     write(tmp_path / "public.dpsketch", released(7))
     code, printed = run("spent", str(tmp_path / "public.dpsketch"))
     assert code == 0
-    assert "1 release(s) are NOT PRIVATE: the seed of their noise is public, and these sums are wrong" in printed
+    assert "1 release(s) are NOT PRIVATE: the seed of their noise is public" in printed
+    for more in ((), ("--delta", "1e-3")):
+        row = json.loads(run("spent", str(tmp_path / "public.dpsketch"), "--format", "json", *more)[1].splitlines()[0])
+        assert (row["epsilon"], row["attack_accuracy"]) == (None, 1.0)
 
 
 def test_derived_randomness_of_a_public_seed_is_public() -> None:

@@ -30,7 +30,7 @@ from beam_dpsketch.ledger.entries import (
 )
 from beam_dpsketch.ledger.ledger import Ledger, payer_of
 from beam_dpsketch.ledger.limits import MAX_COUNT, LossLimit
-from beam_dpsketch.ledger.paying import check_together
+from beam_dpsketch.ledger.paying import check_runs, check_together
 from beam_dpsketch.ledger.postgres import SCHEMA, USUAL_SCHEMA
 from beam_dpsketch.ledger.sums import Balance, largest, together
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, text, to_bytes
@@ -71,7 +71,7 @@ def show_spent(arguments: argparse.Namespace) -> int:
     spent = add_up((each.released.privacy for each in stored), [each.spent.privacy for each in nothing])
     output.print_rows([_spent_row(each, arguments.delta) for each in spent], arguments)
     if public := [each for each in stored if not each.released.privacy.is_private]:
-        note(f"{len(public)} release(s) are NOT PRIVATE: the seed of their noise is public, and these sums are wrong")
+        note(f"{len(public)} release(s) are NOT PRIVATE: the seed of their noise is public")
     note(
         "composed over these files and rounded up, on the assumption that all are about the same people. The result "
         "can be less than the sum. Other releases about these people add to it."
@@ -82,14 +82,17 @@ def show_spent(arguments: argparse.Namespace) -> int:
 
 
 def _spent_row(spent: Spent, delta: float | None) -> dict[str, Any]:
-    epsilon, delta = spent.loss.shown(spent.reported_delta) if delta is None else (spent.epsilon(delta), delta)
+    if delta is None:
+        epsilon, delta = spent.reported_epsilon, spent.loss.shown(spent.reported_delta)[1]
+    else:
+        epsilon = spent.epsilon(delta)
     return {
         "releases": spent.release_count,
         "runs": spent.run_count,
         "rho": round_up(spent.rho, RHO_DIGITS),
         "epsilon": rounded_epsilon(epsilon),
         "delta": round_up(delta, DELTA_DIGITS),
-        "attack_accuracy": round_up(spent.loss.attack_accuracy, 3),
+        "attack_accuracy": round_up(spent.attack_accuracy, 3),
         "keys_delta": rounded_delta(spent.lost),
         "relation": spent.relation.name,
         "protected": spent.privacy_unit.value,
@@ -214,7 +217,7 @@ def _declare_record(parser: argparse.ArgumentParser) -> None:
 
 
 def _record(ledger: Ledger, arguments: argparse.Namespace) -> None:
-    """Pay for each run in the files, with the loss in its statements."""
+    """Pay for each run in the files, with the loss in its statements, or for none of them."""
     stored, nothing, damaged = read_all(arguments.files)
     if damaged:
         raise all_of(damaged)
@@ -222,14 +225,21 @@ def _record(ledger: Ledger, arguments: argparse.Namespace) -> None:
     found += [(each.spent.privacy, "no key chosen") for each in nothing]
     if any(len(runs(statement.release_ids)) > 1 for statement, _ in found):
         raise UsageError("a file contains a combination of several runs. Record the files of its runs instead")
+    if not all(statement.is_private for statement, _ in found):
+        words = "a release is NOT PRIVATE, because the seed of its noise is public, so no payment covers it"
+        raise UsageError(f"{words}. Record the other files alone")
     limit = ledger.account(arguments.account).limit
     payer = payer_of(ledger.address, arguments.account, who=arguments.who, period=arguments.period)
+    bills = []
     for run, of_run in itertools.groupby(sorted(found, key=_run_of), _run_of):
         statements, (kind, *_) = zip(*of_run, strict=True)
         for spent in add_up(statements):
             terms = {"privacy_unit": spent.privacy_unit, "relation": spent.relation}
-            payer.bill(spent.loss, terms, {"kind": kind, RECORDED: True}).pay(run)
-            note(f"payment {run.hex()} of account {arguments.account!r} is entered: {limit.words(spent.loss)}")
+            bills.append((run, payer.bill(spent.loss, terms, {"kind": kind, RECORDED: True})))
+    check_runs(bills)
+    for run, bill in bills:
+        bill.pay(run)
+        note(f"payment {run.hex()} of account {arguments.account!r} is entered: {limit.words(bill.loss)}")
 
 
 def _run_of(found: tuple[PrivacyStatement, str]) -> bytes:

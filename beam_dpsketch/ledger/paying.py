@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError, LedgerError
@@ -89,7 +89,7 @@ class AccountBill:
         """Refuse a release that is recorded again, and another release or a new period with the name of a paid run."""
         if self.what.get(RECORDED) and known.loss == self.loss:
             words = f"account {known.account!r} has already paid for this release, by entry {known.number}"
-            raise LedgerError("", f"{words}. Nothing was spent", "E149")
+            raise LedgerError("", f"{words}: payment {known.payment}. Nothing was spent", "E149")
         if (known.account, known.loss) != (self.payer.account, self.loss):
             raise LedgerError(
                 "", f"payment {known.payment} is for another release. This release is not paid for", "E144"
@@ -156,6 +156,18 @@ def check_together(bills: Iterable[AccountBill]) -> list[Loss]:
             place = bill.payer.address, account.name, period
             spent[place] = bill._total(account, period, spent.get(place) or book.total(account.name, period))
     return [*spent.values()]
+
+
+def check_runs(bills: Sequence[tuple[bytes, AccountBill]]) -> None:
+    """Raise if a run is already paid for, or if accounts cannot pay all bills in sequence, without spending."""
+    for run, bill in bills:
+        with open_store(bill.payer.address).reading() as execute:
+            book = Book(execute)
+            book.check_version()
+            known = book.of_payment(run.hex())
+            if known and known[-1].kind == SPEND:
+                bill._check_same(known[-1], book)
+    check_together(bill for _, bill in bills)
 
 
 def account_of(book: Book, name: str) -> Account:

@@ -16,6 +16,7 @@ no releases, but has spent its rho and delta.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -41,6 +42,7 @@ class Spent:
       run_count: number of distinct runs.
       loss: total loss, exact or rounded up by at most 2^-256 for each sum.
       reported_delta: smallest delta at which any release reports its epsilon.
+      is_private: whether the noise of all releases protects anyone, as in `Stated`.
     """
 
     privacy_unit: PrivacyUnit
@@ -50,6 +52,7 @@ class Spent:
     run_count: int
     loss: Loss
     reported_delta: float
+    is_private: bool = True
 
     @property
     def rho(self) -> Fraction:
@@ -62,8 +65,21 @@ class Spent:
         return self.loss.delta
 
     def epsilon(self, delta: float) -> float:
-        """Compute epsilon, rounded up. Infinite for a delta below `lost`, or equal to it if the loss is not pure."""
-        return self.loss.least_epsilon(delta)
+        """Compute epsilon, rounded up.
+
+        Infinite for a delta below `lost`, or equal to it if the loss is not pure, and for noise from a public seed.
+        """
+        return self.loss.least_epsilon(delta) if self.is_private else math.inf
+
+    @property
+    def reported_epsilon(self) -> float:
+        """Epsilon at the delta that statements report. Infinite if the seed of any noise is public."""
+        return self.loss.shown(self.reported_delta)[0] if self.is_private else math.inf
+
+    @property
+    def attack_accuracy(self) -> float:
+        """Highest accuracy of an attacker's guess, as in `Stated`."""
+        return self.loss.attack_accuracy if self.is_private else 1.0
 
 
 def add_up(statements: Iterable[Stated], unreleased: Sequence[Stated] = ()) -> list[Spent]:
@@ -80,9 +96,9 @@ def _sum_of(found: Sequence[Stated], nothing: set[bytes]) -> Spent:
     loss = _loss_of(_distinct(found))
     reported_delta = min(each.reported_delta for each in found)
     first, run_count = found[0], len(runs(list(ids)))
-    return Spent(
-        first.privacy_unit, first.relation, first.period_micros, len(ids - nothing), run_count, loss, reported_delta
-    )
+    is_private = all(each.is_private for each in found)
+    unit = first.privacy_unit, first.relation, first.period_micros
+    return Spent(*unit, len(ids - nothing), run_count, loss, reported_delta, is_private)
 
 
 def _distinct(found: Iterable[Stated]) -> Distinct:

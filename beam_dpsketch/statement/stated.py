@@ -259,9 +259,10 @@ class Stated:
     def epsilon(self, delta: float) -> float:
         """Compute epsilon for (epsilon, delta)-DP, rounded up. `delta` must exceed the release's own delta.
 
-        Source: `privacy.loss.composition`.
+        Infinite if the seed of the noise is public. Source: `privacy.loss.composition`.
         """
-        return self.loss.epsilon(delta)
+        epsilon = self.loss.epsilon(delta)
+        return epsilon if self.is_private else math.inf
 
     @property
     def attack_accuracy(self) -> float:

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import Ledger, LossLimit, PrivacySpec, read_releases
+from beam_dpsketch import CountSketch, Ledger, LossLimit, PrivacySpec, ReleaseTerms, SketchSpec, read_releases, release
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.loss.composition import Loss
+from beam_dpsketch.research import noise_for_tests
 from beam_dpsketch.statement.accounting import add_up
 from tests.cli.consoles import run
 from tests.helpers.ledgers import pay, with_account
@@ -125,6 +126,26 @@ def test_a_release_above_the_limit_or_of_another_unit_is_not_recorded(tmp_path: 
             in run("ledger", "record", ledger.address, "visits", str(RELEASES / name) + ".dpsketch")[1]
         )
     assert not ledger.paid("visits")
+
+
+def test_all_files_are_recorded_or_none(tmp_path: Path) -> None:
+    """A message that nothing was spent is true for all files of the command."""
+    cities, delays = (str(RELEASES / f"{name}.dpsketch") for name in ("cities", "delays"))
+    for place, (limit, before) in enumerate([(0.15, []), (0.35, [cities]), (0.35, [delays])]):
+        ledger = with_account(tmp_path / f"{place}.db", LossLimit(rho=limit, delta=1e-6))
+        record = ("ledger", "record", ledger.address, "visits")
+        assert all(run(*record, file)[0] == 0 for file in before)
+        code, said = run(*record, cities, delays)
+        assert (code, "Nothing was spent" in said, "is entered" in said) == (2, True, False)
+        assert len(ledger.paid("visits")) == len(before)
+
+
+def test_a_release_with_a_public_seed_is_not_recorded(tmp_path: Path) -> None:
+    ledger = with_account(tmp_path / "spent.db", LossLimit(rho=2, delta=1e-6))
+    raw = CountSketch(SketchSpec(width=64)).accumulate(["a"])
+    release(raw, ReleaseTerms(PrivacySpec(rho=1)), noise_for_tests(7)).save(tmp_path / "public.dpsketch")
+    code, said = run("ledger", "record", ledger.address, "visits", str(tmp_path / "public.dpsketch"))
+    assert (code, "NOT PRIVATE" in said, ledger.paid("visits")) == (2, True, [])
 
 
 def test_the_ledger_is_asked_without_paying(tmp_path: Path) -> None:
