@@ -111,12 +111,12 @@ def print_text(made: Any, arguments: argparse.Namespace) -> int:
 
 
 def as_csv(rows: Iterable[Row], spell: Callable[[Any], str] = in_words) -> str:
-    """Format rows as CSV with a header and empty cells for missing columns. `spell` formats values."""
+    """Format rows as CSV with a header and empty cells for missing columns. `spell` formats names and values."""
     rows = list(rows)
     if not rows:
         return ""
     names = columns(rows)
-    return "".join(map(_csv_line, [names, *([spell(row.get(name)) for name in names] for row in rows)]))
+    return "".join(map(_csv_line, [[*map(spell, names)], *([spell(row.get(name)) for name in names] for row in rows)]))
 
 
 def _csv_line(cells: Sequence[str]) -> str:

@@ -190,6 +190,12 @@ def test_cells_that_are_formulas_can_be_escaped(command: list[str], monkeypatch:
             assert after[name] == (f"'{value}" if is_formula else value)
 
 
+def test_column_names_that_are_formulas_can_be_escaped() -> None:
+    """Names of key columns come from the input, as cells do."""
+    assert output.as_csv([{"=1+1": "=2"}], text.defused) == "'=1+1\n'=2\n"
+    assert output.as_csv([{"=1+1": "=2"}]) == "=1+1\n=2\n"
+
+
 def test_formulas_are_of_csv_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (
         ["inspect", "tame/x.dpsketch"],
