@@ -230,6 +230,10 @@ def inspect(arguments: argparse.Namespace) -> int:
     return WRONG_USAGE if damaged else DONE
 
 
+def _in_unicode(part: Any) -> str | None:
+    return None if part is None else in_words(part).encode("utf-8", "backslashreplace").decode()
+
+
 def _parquet(
     rows: list[dict[str, Any]], said: list[tuple[str, PrivacyStatement, str]], releases: list[bytes | None]
 ) -> bytes:
@@ -239,7 +243,7 @@ def _parquet(
     table, keys = [], [name for name in columns(rows) if is_key_column(name)]
     schema = pa.schema([pa.field("file", pa.string()), *(pa.field(name, pa.string()) for name in keys), *_SCHEMA])
     for row, (_, privacy, words), release in zip(rows, said, releases, strict=True):
-        texts = {name: row[name] and in_words(row[name]).encode("utf-8", "backslashreplace").decode() for name in keys}
+        texts = {name: _in_unicode(row.get(name)) for name in keys}  # files may have different key columns
         ids = [release_id.hex() for release_id in privacy.release_ids]
         every = {**row, **texts, "release_ids": ids, "statement": words, "release": release}
         table.append({name: finite(every.get(name)) for name in schema.names})

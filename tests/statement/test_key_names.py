@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from beam_dpsketch.errors import FormatError
 from beam_dpsketch.explore.content import entries_of
 from beam_dpsketch.rows.schema import WINDOW_COLUMNS, release_columns
 from beam_dpsketch.statement.showing import OTHER_COLUMNS, is_key_column, key_columns
+from tests.cli.consoles import run, write
 from tests.helpers import by_hand
 from tests.helpers.stored import packed, plain_of
 
@@ -68,3 +71,19 @@ def test_releases_of_a_table_and_its_page_have_the_names() -> None:
     assert {each.privacy.key_names for each in found.values()} == {("country", "page")}
     places = [each.place for each in entries_of(found)]
     assert [(each["country"], each["page"]) for each in places] == [*found] == [("NO", "a"), ("NO", "b")]
+
+
+def test_inspect_writes_files_with_other_key_columns(tmp_path: Path) -> None:
+    """A key may be 0, and a file may lack the key columns of another."""
+    people = pd.DataFrame({"person": [f"p{each}" for each in range(90)], "item": ["a"] * 90, "n": [0, 1, 2] * 30})
+    unit = {"privacy_id": "person", "norm": {"max_norm": 1}}
+    declared = {"kind": "frequencies", "item": "item", "privacy_unit": unit, "privacy": {"rho": 1}}
+    for name, keys in (
+        ("one", {"field": "n", "public": [0, 1]}),
+        ("two", {"field": ["n", "item"], "public": [[0, "a"]]}),
+    ):
+        write(tmp_path / f"{name}.dpsketch", *release_frame(people, {**declared, "keys": keys}).items())
+    code, printed = run("inspect", str(tmp_path), "--output", str(tmp_path / "all.parquet"))
+    assert code == 0, printed
+    rows = pq.read_table(tmp_path / "all.parquet").to_pylist()
+    assert [(row["key"], row["n"]) for row in rows] == [("0", None), ("1", None), (None, "0")]
