@@ -142,6 +142,16 @@ def test_a_column_that_differs_from_its_folder_name_is_refused(kind: pa.DataType
         [*open_files(["in"], read_release(BY_DAY), len, pytest.fail).table.parts]
 
 
+def test_a_path_has_one_value_for_each_column() -> None:
+    """A second value would be ignored, and an empty one is missing, as in CSV."""
+    write("in/day=2024-01-01/day=2024-01-02/part-0.csv", TABLE.slice(0, 9).drop_columns("day"))
+    with pytest.raises(UsageError, match="has the column 'day' in several folder names"):
+        open_files(["in"], read_release(BY_DAY), len, pytest.fail)
+    write("empty/day=/part-0.csv", TABLE.slice(0, 9).drop_columns("day"))
+    (part,) = open_files(["empty"], read_release(BY_DAY), len, pytest.fail).table.parts
+    assert part["day"].null_count == 9
+
+
 OPTIONS = shlex.split("--kind frequencies --item city --rho 1 --privacy-id person --max-norm 3 --output out.dpsketch")
 
 

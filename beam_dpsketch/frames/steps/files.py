@@ -156,12 +156,16 @@ def _open_text(path: str, declared: ReleaseSpec, say: Say) -> _File:
 
 
 def _folders(path: str, names: Sequence[str]) -> dict[str, pa.Array]:
-    """Find columns in a path such as `day=2024-01-01/part-0.csv`."""
+    """Find columns in a path such as `day=2024-01-01/part-0.csv`. An empty value is null, as in CSV."""
     import pyarrow.dataset as ds  # lazy import: slow
 
     form = ds.HivePartitioning(pa.schema([(name, TEXT) for name in dict.fromkeys(names)]))
     found = ds.get_partition_keys(form.parse(os.fsencode(path)))
-    return {name: pa.array([text], TEXT) for name, text in found.items()}
+    named = [part.partition("=")[0] for part in os.path.dirname(path).split(os.sep) if "=" in part]
+    for name in found:
+        if named.count(name) > 1:
+            raise UsageError(f"{path}: has the column {name!r} in several folder names. Rename a folder")
+    return {name: pa.array([text or None], TEXT) for name, text in found.items()}
 
 
 def _equals(column: pa.Array, folder: pa.Array) -> bool:
