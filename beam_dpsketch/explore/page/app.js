@@ -25,13 +25,13 @@ const DIMENSIONS = {
   metric: "Metric",
 };
 /** @type {Record<string, string | null | undefined>} */
-const chosen = {};
+const chosen = Object.create(null); // a column may have a name such as __proto__
 /** The lists to choose from that were made last, each with its values. @type {Map<string, {values: any[], field: HTMLElement}>} */
 const choices = new Map();
 
 /** What a release has in a list, or null. @param {any} release @param {string} name @returns {string | null} */
 function partOf(release, name) {
-  return release.place[name] ?? null;
+  return Object.hasOwn(release.place, name) ? release.place[name] : null;
 }
 
 /** The release that fits what is chosen best. */
