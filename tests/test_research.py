@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import dp_accounting
 import numpy as np
 import pytest
 
@@ -54,8 +55,16 @@ def test_a_release_with_a_public_seed_is_never_private() -> None:
         assert "NOT PRIVATE" in str(each)
         assert (statement.attack_accuracy, statement.reported_epsilon) == (1.0, math.inf)
         assert statement.epsilon(1e-3) == math.inf
+        assert statement.to_dp_event() == dp_accounting.NonPrivateDpEvent()
         assert "Definition" not in statement.details()
     assert released(secret=secret).combine(released()).privacy.randomness is Randomness.KEYED
+
+
+def test_changes_from_a_public_seed_are_never_private() -> None:
+    change = released().minus(released(7))
+    assert "NOT PRIVATE" in repr(change)
+    assert [each.code for each in change.top_k(1, ["a"]).notes] == ["not_private"]
+    assert "NOT PRIVATE" not in repr(released().minus(released()))
 
 
 def test_the_spent_loss_of_a_public_seed_is_marked(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.estimators.comparing import ReleasedTable, second_moment
 from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
+from beam_dpsketch.answers.notes import NOT_PRIVATE, Notes, lines
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.rows import Frequencies, Many, as_list
 from beam_dpsketch.statement.clipping import Clipping
@@ -81,11 +82,16 @@ class Difference(ItemAnswers):
 
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
         rows = self._signed._signed_frequencies(items, confidence)
-        # Notes about weights do not apply to changes.
-        return dataclasses.replace(rows, basis=dataclasses.replace(rows.basis, notes=(), asked=0))
+        return dataclasses.replace(rows, basis=dataclasses.replace(rows.basis, notes=self._notes, asked=0))
+
+    @property
+    def _notes(self) -> Notes:
+        """Note that a seed is public. Notes about weights do not apply to changes."""
+        return () if self.privacy.is_private else (NOT_PRIVATE,)
 
     def __repr__(self) -> str:
-        return f"<Difference of two {type(self._signed).__name__} of {self._signed._size}>\n{self.clipping()}"
+        told = lines(self.clipping(), self._notes)
+        return f"<Difference of two {type(self._signed).__name__} of {self._signed._size}>{told}"
 
 
 def _restored(signed: Any, privacy: PrivacyStatement, after: Any, before: Any) -> Difference:

@@ -21,7 +21,7 @@ from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.estimators import lost_weight
 from beam_dpsketch.answers.estimators.lost_weight import LostWeight
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.privacy.loss.composition import Loss, event_of
+from beam_dpsketch.privacy.loss.composition import Loss, event_of, non_private_event
 from beam_dpsketch.privacy.summary_counts import CLIPPED, UNITS, WEIGHT, Uncounted
 from beam_dpsketch.statement import release_format, statement_text
 from beam_dpsketch.statement.clipping import Clipping, ClippingState
@@ -268,13 +268,14 @@ class PrivacyStatement(Stated):
         """Convert the loss to a `dp_accounting` event, for an accountant. Requires the dp-accounting package.
 
         The event is a `GaussianDpEvent`, or a `ZCDpEvent` if some noise is not Gaussian, because that package has no
-        event for arbitrary mechanisms with pure epsilon. Pure epsilons alone simply add up.
+        event for arbitrary mechanisms with pure epsilon. Pure epsilons alone simply add up. It is a `NonPrivateDpEvent`
+        if the seed of the noise is public.
 
         Args:
           ignore_delta: leave out `delta`, for which that package has no event. Add it to the accountant's delta.
             Without this argument, a release with a delta is refused.
         """
-        return event_of(self.loss, ignore_delta=ignore_delta)
+        return event_of(self.loss, ignore_delta=ignore_delta) if self.is_private else non_private_event()
 
     @property
     def shown_loss(self) -> str:

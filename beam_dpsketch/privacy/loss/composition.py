@@ -270,6 +270,11 @@ def event_of(loss: Loss, *, ignore_delta: bool) -> Any:
     return getattr(_package(), name)(**fields)
 
 
+def non_private_event() -> Any:
+    """Create the event of a release that protects nobody."""
+    return _package().NonPrivateDpEvent()
+
+
 def event_fields(loss: Loss) -> tuple[str, dict[str, float]]:
     """Name the event of a loss, without its delta, and list its fields."""
     rho = float_above(loss.rho)
