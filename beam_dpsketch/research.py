@@ -47,15 +47,28 @@ def check_sketch(
 ) -> None:
     """Raise if counters are not linear on pairs of public items, or an item changes them by more than is stated.
 
+    A pair may contain an item twice.
+
     Args:
       counters: computes the exact counters of a list of items, in one shape for all lists.
       items: public items, because errors contain numbers about them.
       change: the largest change if a record is added or removed: squared, and in total or `None`.
     """
-    alone = [counters([item]) for item in items]
-    for first, second in itertools.combinations(range(len(items)), 2):
-        if not np.array_equal(counters([items[first], items[second]]), alone[first] + alone[second]):
-            raise ArgumentError("counters", "must be linear: the sum of two items' counters for both items", "E517")
+
+    def exactly(several: Sequence[Any]) -> NDArray[np.object_]:
+        found = counters(several)
+        if not np.issubdtype(found.dtype, np.integer):
+            raise ArgumentError("counters", f"must be integers, got {found.dtype}", "E517")
+        return found.astype(object)  # Python numbers do not overflow
+
+    alone, nothing = [exactly([item]) for item in items], exactly([])
+    pairs = [*itertools.combinations_with_replacement(range(len(items)), 2)]
+    is_sum = (
+        np.array_equal(exactly([items[first], items[second]]), alone[first] + alone[second]) for first, second in pairs
+    )
+    if nothing.any() or not all(is_sum):
+        words = "must be linear: zeros without items, and the sum of two items' counters for both items"
+        raise ArgumentError("counters", words, "E517")
     squared, total = (max((int((abs(each) ** power).sum()) for each in alone), default=0) for power in (2, 1))
     if squared > change.squared or (change.total is not None and total > change.total):
         words = f"must be at least {squared} squared and {total} in total, the change by a checked item. Increase it"
@@ -79,6 +92,8 @@ def check_noise(
       reach: the largest absolute value that is checked. Others must be very rare.
       **stated: `rho` or `epsilon`, as in the module's documentation.
     """
+    if not stated:
+        raise ArgumentError("stated", "must contain rho or epsilon, the loss to check", "E519")
     values = np.arange(-reach, reach + 1)
     logs = log_probability(values)
     here, seen = logs[logs > -np.inf], values[logs > -np.inf]
@@ -88,7 +103,7 @@ def check_noise(
         found = {"rho": float(renyi) / shift**2, "epsilon": float(abs(here - there).max()) / abs(shift)}
         for name, loss in stated.items():
             _validate.one_of(found, stated=name)
-            if found[name] > loss + _ROUNDING:
+            if not found[name] <= loss + _ROUNDING:  # neither for NaN
                 raise ArgumentError(
                     name, f"must be at least {found[name]:.6g}, the loss for a shift by {shift}", "E519"
                 )

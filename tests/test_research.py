@@ -120,6 +120,10 @@ def test_a_true_loss_passes_and_a_smaller_one_is_found() -> None:
         check_noise(wide, log_gaussian, reach=100, epsilon=1)
     with pytest.raises(ValueError, match=r"must be one of 'rho', 'epsilon'"):
         check_noise(wide, log_gaussian, delta=1e-6)
+    with pytest.raises(ValueError, match=r"rho must be at least 0\.05555"):
+        check_noise(wide, log_gaussian, reach=100, rho=math.nan)
+    with pytest.raises(ValueError, match="must contain rho or epsilon"):
+        check_noise(wide, log_gaussian)
 
 
 def test_noise_on_one_side_has_no_finite_loss() -> None:
@@ -144,6 +148,23 @@ def test_the_page_shows_arrays_and_a_seed() -> None:
     estimate, spread = map(float, numbers.split()[:2])
     assert (estimate, spread) == (pytest.approx(4000, abs=10), pytest.approx(1.58, rel=0.1))
     assert guarantee.startswith("none, NOT PRIVATE")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda items: np.array([items.count(each) ** 2 for each in ITEMS]), "must be linear"),
+        (lambda items: np.array([len(items) + 1]), "must be linear"),
+        (lambda items: np.array([len(items) / 2]), "must be integers, got float64"),
+        (lambda items: np.array([len(items) << 32]), "at least 18446744073709551616 squared"),
+    ],
+    ids=["squares", "offset", "floats", "overflow"],
+)
+def test_false_sketches_are_found(wrong: Any, words: str) -> None:
+    """Squares differ from a sum only if a pair contains an item twice."""
+    for items in (ITEMS[:2], ITEMS[:1]):
+        with pytest.raises(ValueError, match=words):
+            check_sketch(wrong, items, Sensitivity(Fraction(4), Fraction(4)))
 
 
 def test_the_sketch_and_the_noise_of_the_page_pass_their_checks() -> None:
