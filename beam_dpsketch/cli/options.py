@@ -225,7 +225,8 @@ def _in_words_of_options(error: RefusalError, given: Mapping[str, str], argument
         return missing
     covering = _covering(path, given)
     if covering:
-        return f"{given[covering]}: {path[len(covering) + 1 :]}{': ' * (path != covering)}{message}"
+        within = path[len(covering) :].removeprefix(".")
+        return f"{given[covering]}: {within}{': ' * bool(within)}{message}"
     if file is not None:
         return f"{file}: {error.through(SETTINGS).message}"
     if path in _PATHS:

@@ -167,6 +167,11 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{COUNT} {SPEND} --privacy-id p --max-norm -1", "--max-norm: must be finite and greater than 0"),
         (f"{COUNT} {SPEND} {PEOPLE} --domain ipv4", "--domain: is not a setting of kind frequencies"),
         (f"{COUNT} {SPEND} {PEOPLE} --key c", "--key requires --public-keys FILE, --select-keys"),
+        (
+            f"{COUNT} {SPEND} {PEOPLE} --assume-public-keys --key c --key '{{time: at, bucket: day, start: 2026-01-01, "
+            "end: 2026-02-01}'",
+            "--key: [1].start: must be in quotes",
+        ),
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8", "--key is missing"),
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --key c", "--max-keys is missing. With --select-keys, set"),
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --assume-public-keys", "--select-keys and --assume-public-keys"),
