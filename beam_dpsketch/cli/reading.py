@@ -1,6 +1,7 @@
 """Input files of commands, with progress reports in bytes, files and time left.
 
-Guarantee: a report depends on file sizes and the clock alone. It contains no record count.
+Guarantee: a report contains bytes, files and times, and no record count. Within a Parquet file, bytes are estimated
+from the share of rows read in batches, so reports show about how many rows the file has.
 """
 
 from __future__ import annotations

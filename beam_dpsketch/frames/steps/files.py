@@ -34,7 +34,7 @@ _ROWS = 1 << 17
 
 
 class Position(NamedTuple):
-    """Reading progress in bytes and files. It depends on file sizes alone."""
+    """Reading progress in bytes and files. Within a Parquet file, bytes are estimated from the share of rows."""
 
     read: int
     total: int
