@@ -17,8 +17,10 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.declared.count import Guess, refuse_guess
 from beam_dpsketch.exact.declared.public import KeySelection, TimeRange
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec, ResolvedRelease
-from beam_dpsketch.exact.declared.units import Unit
+from beam_dpsketch.exact.declared.units import PrivacyId, Unit
 from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.domains.calendar import Calendar
+from beam_dpsketch.exact.reading.selectors import column_of
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.noise.keys import KeyChoice, choose_keys_alone, with_best_method
 from beam_dpsketch.planning.kinds.sketched import AnySketch
@@ -56,7 +58,7 @@ class SelectKeys(PrivateTransform):
         _validate.instance(KeySelection, keys=keys)
         if keys.share is not None:
             raise ArgumentError("keys.share", "must be left out. SelectKeys spends its whole rho on votes", "E317")
-        item = _constant if keys.field is None else keys.field
+        item = _constant if keys.field is None else _item(keys, privacy_unit)
         privacy = privacy.with_summary_counts()
         super().__init__(ReleaseSpec(_KeysAlone(_NO_SKETCH), privacy, privacy_unit, item, keys=keys, windows=windows))
 
@@ -126,3 +128,10 @@ class _KeysAlone(AnySketch):
 
 def _constant(value: Any) -> int:
     return 0
+
+
+def _item(keys: KeySelection, privacy_unit: Unit) -> Any:
+    """Choose a field with a value in each record that counts. A time is the last choice, because it may be no item."""
+    named = [each for each in keys.columns if not isinstance(each, Calendar)]
+    ids = [privacy_unit.field] if isinstance(privacy_unit, PrivacyId) else []
+    return next(iter((*named, *ids, *map(column_of, keys.columns))))

@@ -19,6 +19,7 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AutoNorm,
     BudgetExceededError,
+    Calendar,
     KeySelection,
     NormBound,
     PrivacyBudget,
@@ -89,6 +90,14 @@ def test_pairs_need_no_item() -> None:
     """The value of a pair may be of any type: only its key is read."""
     pairs = [(key, {"user": user}) for user, key in DATA]
     selected(pairs, SelectKeys(PrivacySpec(rho=0.5), privacy_unit=UNIT, keys=KeySelection(1e-12)), ["common"])
+
+
+@pytest.mark.parametrize("privacy_unit", [UNIT, Record()], ids=["ids", "records"])
+def test_a_key_of_several_columns_is_chosen(privacy_unit: Any) -> None:
+    days = Calendar("at", "day", start="2026-11-16", end="2026-11-18")
+    transform = SelectKeys(PrivacySpec(rho=2), privacy_unit=privacy_unit, keys=KeySelection(1e-12, [days, "key"]))
+    elements = [beam.Row(user=user, key=key, at="2026-11-17T08:00:00") for user, key in DATA]
+    selected(elements, transform, [("2026-11-17", "common")])
 
 
 @pytest.mark.filterwarnings("ignore::beam_dpsketch.InputWarning")

@@ -26,7 +26,7 @@ from beam_dpsketch.exact.domains.spelling import Spelling
 from beam_dpsketch.exact.horizon import Horizon, WindowRows
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import RecordReader
-from beam_dpsketch.exact.reading.selectors import Selector, Selectors
+from beam_dpsketch.exact.reading.selectors import Selector, Selectors, column_of
 from beam_dpsketch.exact.reading.unreadable import UNREADABLE
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import Bounds, PrivacyUnit
@@ -130,7 +130,8 @@ class ReleaseSpec:
         homes = {"privacy_id": self.privacy_id, "key": self.keys}
         named = {name: home.field for name, home in homes.items() if home is not None}
         opaque = tuple(name for name, home in homes.items() if home is not None and home.opaque_bytes)
-        every = next((home.field for home in homes.values() if home is not None), None)
+        columns = [] if self.keys is None else [*map(column_of, self.keys.columns)]
+        every = columns[0] if columns and self.privacy_id is None else named.get("privacy_id")
         return Selectors(self.count.selected(self.item, every), self.weight, **named, opaque=opaque)
 
     @functools.cached_property

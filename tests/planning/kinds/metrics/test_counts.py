@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from fractions import Fraction
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from beam_dpsketch import (
     ArgumentError,
+    Calendar,
     IntegerDomain,
     Metric,
     Metrics,
@@ -130,6 +132,18 @@ def test_what_cannot_be_counted_is_refused(name: str) -> None:
     with pytest.raises(ArgumentError, match=words) as caught:
         ReleaseSpec(metrics(), PrivacySpec(rho=1), privacy_unit)
     assert caught.value.code == "E513"
+
+
+@pytest.mark.usefixtures(no_noise.__name__)
+@pytest.mark.parametrize("privacy_unit", [Record(), PrivacyId("person", NormBound(9))], ids=["records", "ids"])
+def test_records_are_counted_for_a_key_of_several_columns(privacy_unit: Any) -> None:
+    """Single records have no other field with a value in each record than those of the key."""
+    days = Calendar("at", "day", start="2026-11-16", end="2026-11-17")
+    table = table_of((2, 1, 0)).append_column("at", pa.array([datetime.datetime(2026, 11, 16)] * 3))
+    for keys in (PublicKeys([("a", 3)], ["key", "n"]), PublicKeys(field=days), PublicKeys(["a"], [days, "key"])):
+        spec = ReleaseSpec(Metrics({"visits": Metric(RecordCount())}), PrivacySpec(rho=1), privacy_unit, keys=keys)
+        ((key, found),) = release_frame(table, spec).items()
+        assert found["visits"].count().estimate == (3 if key == "2026-11-16" else 2)
 
 
 def test_a_share_of_a_budget_is_stated_and_a_combination_of_runs_drops_it() -> None:
