@@ -142,6 +142,13 @@ def test_a_column_that_differs_from_its_folder_name_is_refused(kind: pa.DataType
         [*open_files(["in"], read_release(BY_DAY), len, pytest.fail).table.parts]
 
 
+def test_a_parquet_file_may_have_no_rows() -> None:
+    write("in/day=2024-01-01/part-0.parquet", TABLE.slice(0, 0))
+    write("in/day=2024-01-01/part-1.parquet", TABLE.slice(0, 9))
+    parts = open_files(["in"], read_release(BY_DAY), len, pytest.fail).table.parts
+    assert sum(map(len, parts)) == 9
+
+
 def test_a_path_has_one_value_for_each_column() -> None:
     """A second value would be ignored, and an empty one is missing, as in CSV."""
     write("in/day=2024-01-01/day=2024-01-02/part-0.csv", TABLE.slice(0, 9).drop_columns("day"))
@@ -162,6 +169,7 @@ OPTIONS = shlex.split("--kind frequencies --item city --rho 1 --privacy-id perso
         ("skipped", "no file with content is in skipped"),
         ("skipped/*", "no file with content is in skipped/*"),
         ("empty", "no file is in the folder empty"),
+        ("in/**/*.csv", "in/**/*.csv: a pattern must not contain **. Pass the folder"),
         ("in in/part-0.csv", "are the same file, and its records would count twice"),
         ("mixed", "mixed/x.parquet: all files must end with .parquet, or all with .csv or .tsv"),
         ("cut.csv.gz", "cut.csv.gz: a part of the file cannot be read. The file may be damaged"),

@@ -139,7 +139,7 @@ def _open_parquet(path: str, declared: ReleaseSpec) -> _File:
         for group in fragment.split_by_row_group():  # a scan of the whole file reads far ahead, into memory
             for batch in group.to_batches(columns=[*types], batch_size=_ROWS):
                 read += len(batch)
-                yield batch, size * read // rows
+                yield batch, size * read // rows if read < rows else size
 
     return _File(path, schema.names, types, folders, batches)
 
@@ -179,7 +179,7 @@ def _equals(column: pa.Array, folder: pa.Array) -> bool:
         same = pc.equal(plain, folder.cast(kind)[0])
     except pa.ArrowInvalid:  # text without a value of this type
         return not len(plain)
-    return pc.all(same, skip_nulls=False).as_py() is True
+    return pc.all(same, skip_nulls=False, min_count=0).as_py() is True
 
 
 def _common_types(files: Sequence[_File]) -> dict[str, pa.DataType]:
@@ -252,6 +252,9 @@ def _paths(name: str) -> list[str]:
     is_folder = os.path.isdir(name)
     if os.path.exists(name) and not is_folder:
         return [name]
+    if not is_folder and "**" in name.split(os.sep):
+        words = "a pattern must not contain **. Pass the folder, which is read with all folders in it"
+        raise UsageError(f"{name}: {words}")
     found = [name] if is_folder else [path for path in sorted(glob.glob(name)) if _is_wanted(path, name)]
     listed = [path for each in found for path in (_files_in(each) if os.path.isdir(each) else [each])]
     paths = [path for path in listed if _has_content(path)]
