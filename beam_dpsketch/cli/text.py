@@ -120,7 +120,12 @@ def read_lines(path: str, option: str) -> list[str]:
 
 def read_rows(lines: list[str], names: list[str], option: str) -> list[list[str]]:
     """Select the columns with these names from the lines of a CSV file with a header."""
-    header, *rows = ([cell.strip(BLANKS) for cell in row] for row in csv.reader(lines, skipinitialspace=True))
+    try:
+        read = [row for line in lines for row in csv.reader([line], strict=True, skipinitialspace=True)]
+    except csv.Error:  # the message may contain text of the file
+        words = "must be a CSV file with one key per line. A line has a quote without an end, or is too long"
+        raise UsageError(f"{option} {words}") from None
+    header, *rows = ([cell.strip(BLANKS) for cell in row] for row in read)
     if missing := [name for name in names if name not in header]:
         words = f"must be a CSV file whose first line names the columns {', '.join(names)}"
         raise UsageError(f"{option} {words}, got a first line without {', '.join(missing)}")

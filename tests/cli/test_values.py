@@ -12,7 +12,7 @@ import pytest
 from beam_dpsketch import FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
 from beam_dpsketch import config as settings
 from beam_dpsketch.cli.asking import read_horizon, read_values
-from beam_dpsketch.cli.text import read_open_share, read_share, read_whole
+from beam_dpsketch.cli.text import read_open_share, read_rows, read_share, read_whole
 from beam_dpsketch.errors import ConfigError, UsageError
 from beam_dpsketch.exact.domains import Domain
 
@@ -93,3 +93,12 @@ def test_numbers_of_options_are_those_of_settings() -> None:
     for each in ("0", "1"):
         with pytest.raises(argparse.ArgumentTypeError):
             read_open_share(each)
+
+
+@pytest.mark.parametrize("lines", [['"Oslo,web', 'Rome",app'], ['"Oslo"x,web'], ["x" * (1 << 18) + ",web"]])
+def test_a_line_of_listed_keys_is_a_whole_row(lines: list[str]) -> None:
+    """An open quote would join two keys to one, and the message contains no key."""
+    assert read_rows(["page,city", ' "a, b", Oslo '], ["city", "page"], "--public-keys") == [["Oslo", "a, b"]]
+    with pytest.raises(UsageError, match="--public-keys must be a CSV file with one key per line") as caught:
+        read_rows(["city,page", *lines], ["city", "page"], "--public-keys")
+    assert "Oslo" not in str(caught.value)
