@@ -30,7 +30,7 @@ from beam_dpsketch.exact.domains.missing import LOOKED_AT, UNDECODABLE, named, p
 from beam_dpsketch.exact.domains.spelling import FLOAT, TIME, Meanings, Spelling, shape
 from beam_dpsketch.exact.domains.weights import parse_weights
 from beam_dpsketch.exact.reading.columns import Readable
-from beam_dpsketch.exact.reading.selectors import describe_argument
+from beam_dpsketch.exact.reading.selectors import column_of, describe_argument
 
 UNREADABLE = ("refuse", "drop")
 """Options for a table with many unreadable values."""
@@ -241,7 +241,7 @@ class Tally:
 
     def _words(self, argument: str, seen: _Seen) -> str:
         """Describe unreadable values, and advise a fix for most of them."""
-        readable, name, kinds = self._readables[argument], self._fields[argument], Counter[str]()
+        readable, name, kinds = self._readables[argument], column_of(self._fields[argument]), Counter[str]()
         for (kind, _), count in seen.forms.items():
             kinds[kind] += count
         kind = max(kinds, key=kinds.__getitem__, default=_OTHER)
