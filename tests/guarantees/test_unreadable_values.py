@@ -391,6 +391,8 @@ OF_FILES = [
     ("time", "12/31/2025", {"date_format": "%d/%m/%Y"}, "00Z, or correct the declared --date-format %d/%m/%Y. No"),
     ("time", "12/31/2025", {}, "T08:00:00Z, or declare --date-format %m/%d/%Y. To"),
     ("time", "11/12/2025", {}, "T08:00:00Z, or declare --date-format %d/%m/%Y or --date-format %m/%d/%Y. To"),
+    ("time", "31/12/2025", {"thousands": ","}, "T08:00:00Z, or declare --date-format %d/%m/%Y. To"),
+    ("real", "1,234.50", {"date_format": "%d/%m/%Y"}, "write numbers as 1234.50, or declare --thousands ,. To"),
     ("time", "1767200580", {}, "T08:00:00Z, or declare --date-format %s. To"),
 ]
 
@@ -589,3 +591,18 @@ def test_dates_beyond_the_calendar_of_text_are_clamped_as_times_are(tmp_path: Pa
             released = release_frame(arrow(form), settings("when"))
             assert abs(records(released) - ROWS) < 6
             assert [released.quantile(each).estimate.year for each in (0.05, 0.5, 0.95)] == [2020, 2025, 2029]
+
+
+def test_text_in_the_time_column_of_a_calendar_is_refused_with_code() -> None:
+    months = {"time": "day", "bucket": "month", "zone": "UTC", "start": "2025-01-01", "end": "2026-01-01"}
+    table = pd.DataFrame({"person": range(500), "city": "Oslo", "day": "31/12/2025"})
+    settings = {
+        "kind": "frequencies",
+        "item": "city",
+        "listed_items": ["Oslo"],
+        "keys": {"public": ["Oslo"], "field": ["city", months]},
+        "privacy_unit": {"privacy_id": "person", "norm": {"max_norm": 1}},
+        "privacy": {"rho": 1},
+    }
+    with pytest.raises(ArgumentError, match=r'pd\.to_datetime\(df\["day"\], format="%d/%m/%Y"\)'):
+        release_frame(table, settings)

@@ -63,8 +63,8 @@ class Door(enum.IntEnum):
         found = meanings.spellings
         example = "1234" if kind == INTEGER else f"1234{declared.decimal}50"
         written = "write times as 2024-01-31T08:00:00Z" if kind == TIME else f"write numbers as {example}"
-        if declared != Spelling():
-            return f"{written}, or correct the declared {declared.options}"
+        if of_kind := declared.of_kind(kind).options:
+            return f"{written}, or correct the declared {of_kind}"
         if self is Door.TEXT_FILE:
             options = " or ".join(each.options for each in found if each.options)
             return f"{written}, or declare {options}" if options else written

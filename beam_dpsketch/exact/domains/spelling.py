@@ -121,6 +121,10 @@ class Spelling:
         has_lost_digits = "e" in plain.lower() and abs(number) >= EXACT
         return None if has_lost_digits or number != int(number) else int(number)
 
+    def of_kind(self, kind: pa.DataType) -> Spelling:
+        """Keep the settings that apply to numbers, or to times."""
+        return Spelling(date_format=self.date_format) if kind == TIME else dataclasses.replace(self, date_format=None)
+
     @property
     def options(self) -> str:
         """Command options that declare this spelling."""
