@@ -312,7 +312,10 @@ def read_asked(arguments: argparse.Namespace) -> list[Stored]:
             if each.key is not None and [*map(in_words, each.key_columns.values())] == arguments.key
         ]
         if not stored:
-            raise AnswerError("no release in these files has this --key. `dpsketch inspect` lists their keys")
+            raise AnswerError(
+                "no release in these files has this --key. Give a value for each column of a key. `dpsketch inspect` "
+                "lists the keys"
+            )
     if arguments.windows and all(isinstance(each.released, Released) for each in stored):
         raise UsageError("--windows requires timeline rows, and these files contain none")
     return stored

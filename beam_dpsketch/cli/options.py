@@ -225,8 +225,8 @@ def _in_words_of_options(error: RefusalError, given: Mapping[str, str], argument
         return missing
     covering = _covering(path, given)
     if covering:
-        within = path[len(covering) :].removeprefix(".")
-        return f"{given[covering]}: {within}{': ' * bool(within)}{message}"
+        inside = re.sub(r"^(\[\d+\])?\.", "", path[len(covering) :])
+        return f"{given[covering]}: {inside}{': ' * (path != covering)}{message}"
     if file is not None:
         return f"{file}: {error.through(SETTINGS).message}"
     if path in _PATHS:
