@@ -76,7 +76,8 @@ class MetricsSpec(Spec):
             words = "must not contain metrics or thresholded counts. Use a separate $top_k for text or bytes"
             raise ArgumentError("metrics", words, "E513")
         if sum(part.spec.counts_privacy_ids for part in self.parts) > (len(self.parts) > 1):
-            raise ArgumentError("metrics", "must have at most one count of privacy ids, next to other metrics", "E513")
+            words = "must have at most one count of privacy ids, next to another metric, such as a count of records"
+            raise ArgumentError("metrics", words, "E513")
         if any(part.share <= 0 for part in self.parts) or sum(part.share for part in self.parts) != 1:
             raise ArgumentError(
                 "metrics", "must have positive shares that sum to 1, such as 1/2, 1/4 and 1/4, or no shares", "E513"
