@@ -25,7 +25,7 @@ class BytesDomain(Universe):
     """Byte strings. Only their first max_bytes bytes count.
 
     Args:
-      max_bytes: number of bytes that count, from 1 to 254, as 16. Longer items count as their first max_bytes.
+      max_bytes: the number of bytes that count, from 1 to 254, as 16. Longer items count as their first max_bytes.
     """
 
     max_bytes: int
@@ -98,7 +98,7 @@ class TextDomain(BytesDomain):
     """Text in UTF-8. Only its first max_bytes bytes count.
 
     Args:
-      max_bytes: number of bytes that count, from 1 to 254, as 16.
+      max_bytes: the number of bytes that count, from 1 to 254, as 16.
 
     >>> TextDomain(8).index(["word", None])[1].tolist()
     [True, False]
