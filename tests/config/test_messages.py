@@ -17,6 +17,7 @@ from beam_dpsketch.config import (
     read_release,
     read_spec,
 )
+from beam_dpsketch.privacy.noise.laws import Noise
 from tests.config.examples import KEY, PRIVACY, RELEASES, TABLES, UNIT, release
 from tests.config.snapshots import FILES, SNAPSHOTS, snapshots
 
@@ -198,3 +199,11 @@ def test_a_mistake_of_the_package_is_not_taken_for_a_wrong_setting(monkeypatch: 
     monkeypatch.setattr("beam_dpsketch.config.release.PrivacySpec", broken)
     with pytest.raises(AssertionError):
         config.read_privacy(PRIVACY)
+
+
+def test_shares_of_one_budget_have_one_noise() -> None:
+    whole = {"epsilon": 1, "delta": 1e-6, "noise": "laplace"}
+    assert read_privacy(whole).noise is Noise.LAPLACE
+    assert read_privacy({"epsilon": 1, "share": "1/2"}).noise is Noise.LAPLACE
+    with pytest.raises(ConfigError, match=r"privacy.noise: must not be laplace for a share of epsilon and delta"):
+        read_privacy({**whole, "share": "1/2"})
