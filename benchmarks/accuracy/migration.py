@@ -81,8 +81,8 @@ def ours(table: pd.DataFrame) -> Answers:
 
     def of(each: Any) -> tuple[float, ...]:
         stats, counts = each["stats"], (each[name].count().estimate for name in ("visits", "people"))
-        middle = 25.0 if (mean := stats.mean().estimate) is None else mean
-        return *counts, stats.total().estimate, middle, float(each["values"].quantile(0.9).estimate)
+        unknown = [stats.mean().estimate, each["values"].quantile(0.9).estimate]  # in small cities
+        return *counts, stats.total().estimate, *(25.0 if found is None else float(found) for found in unknown)
 
     return {city: of(each) for city, each in found.items()}
 
@@ -118,7 +118,7 @@ def main() -> None:
         printed = Table("Standard deviations of released answers", heads, (20, -12, -12, -8, -16))
         for place, name in enumerate(METRICS):
             ratio = both[1][place] / both[0][place]
-            bar = Bar(float(ratio + 2 * errors[place]), "<=", 1.0, " for ratio + 2 errors")
+            bar = Bar(float(ratio + 2 * errors[place]), "<=", 1.0, " with 2 errors")
             cells = (f"{both[0][place]:,.2f}", f"{both[1][place]:,.2f}", f"{ratio:.3f}", f"{errors[place]:.3f}")
             printed.row(name, *cells, bars=[bar])
         keys = [float(np.mean([len(each) for each in found])) for found in (peers, own)]

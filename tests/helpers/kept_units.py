@@ -230,7 +230,8 @@ def _in_parts(setting: Setting, kept: pa.Table, bounds: Any, sums: pa.Table | No
         unit, end = groups[row["unit"]]
         end = row.get("window", end)
         if setting.kind == "groups":
-            yield Kept(unit, (None, end), (VOTES, row["key"]), row[VOTES])
+            if VOTES in row:
+                yield Kept(unit, (None, end), (VOTES, row["key"]), row[VOTES])
         else:
             yield from (Kept(unit, (row["key"], end), name, row[name]) for name in row.keys() - _ASIDE)
 

@@ -36,7 +36,7 @@ BY_ID = PrivacyId("user", IDS_ONLY)
 SIGNED = dataclasses.replace(IDS_ONLY, max_weight=2, signed=True)
 PER_KEY: dict[str, Any] = {"item": "user", "keys": AssumePublicKeys("page")}
 LISTED: dict[str, Any] = {"item": "user", "keys": PublicKeys([*PAGES[:3], "absent"], "page"), "windows": RANGE}
-_NOISY = ("Contents", "Clipping", "Budget split", "Counts", "Assumptions")
+_NOISY = ("Contents", "Clipping", "Budget split", "Counts", "Assumptions", "Made")
 Case = tuple[Any, Callable[[], beam.PTransform]]
 
 
@@ -129,7 +129,8 @@ def stateful_steps(pipeline: beam.Pipeline) -> list[str]:
 def stated(releases: dict[Any, Any]) -> dict[Any, list[str]]:
     """What each statement says, but for what is noisy in it, and for losses: of windows, only a batch tells one sum.
 
-    The line on intervals explains "at least" only if a noisy number is shown with it, so its first clause is compared.
+    The digest of settings says which of both it is. The line on intervals explains "at least" only if a noisy number is
+    shown with it, so its first clause is compared.
     """
     return {
         place: [

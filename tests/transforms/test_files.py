@@ -134,7 +134,8 @@ def test_rows_over_time_come_back_as_rows(source: Any, runner: str, tmp_path: Pa
     """When a window closes, its row is in its file."""
     horizon = Horizon(start=0, window_size=3600, windows=2)
     with beam.Pipeline(runner=runner) as pipeline:
-        rows = source(pipeline) | PrivateFrequencies(SPEC, PRIVACY, windows=horizon, privacy_unit=Record())
+        count = PrivateFrequencies(SPEC, PRIVACY, windows=horizon, privacy_unit=Record(), item=lambda visit: visit)
+        rows = source(pipeline) | count
         rows | WriteReleases(str(tmp_path / "out"))
     assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
     first, both = (read_releases(str(tmp_path / pattern)) for pattern in (NAMES[0], "out-*"))
