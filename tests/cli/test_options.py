@@ -170,7 +170,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (
             f"{COUNT} {SPEND} {PEOPLE} --assume-public-keys --key c --key '{{time: at, bucket: day, start: 2026-01-01, "
             "end: 2026-02-01}'",
-            "--key: [1].start: must be in quotes",
+            "--key: start: must be in quotes",
         ),
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8", "--key is missing"),
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --key c", "--max-keys is missing. With --select-keys, set"),

@@ -158,7 +158,7 @@ def test_a_person_within_each_window_does_not_add_up(file: str) -> None:
     private = PrivateFrequencies(SPEC, ledger.spend("visits", PrivacySpec(rho=1)), privacy_unit=ONE, item="item")
     pipeline = beam.Pipeline(runner="FnApiRunner")
     _ = pipeline | beam.Create(ROWS) | beam.WindowInto(FixedWindows(60)) | private
-    with pytest.raises(ArgumentError, match="set max_windows"):
+    with pytest.raises(ArgumentError, match="Set max_windows"):
         pipeline.run().wait_until_finish()
 
 
