@@ -180,8 +180,11 @@ class Frequencies(Rows[Frequency]):
         return self._first(k, -np.abs(self.estimate))
 
     def _first(self, k: int, order: np.ndarray) -> Frequencies:
-        places = {item: place for place, item in reversed([*enumerate(self.item)])}.values()
-        return self.take(sorted(places, key=lambda place: (order[place], place))[:k]).with_places()
+        firsts = dict(zip(reversed(self.item), range(len(self) - 1, -1, -1), strict=True))
+        places = np.sort(np.fromiter(firsts.values(), dtype=np.int64))
+        if 0 < k < len(places):
+            places = places[order[places] <= np.partition(order[places], k - 1)[k - 1]]
+        return self.take(places[np.argsort(order[places], kind="stable")][:k].tolist()).with_places()
 
     def with_places(self) -> Frequencies:
         """Add the column `place`, from 1, to tables."""

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_dpsketch import Frequencies, Interval
 from beam_dpsketch.answers.rows import Frequency, Intervals, as_asked, as_many
@@ -133,6 +135,18 @@ def test_tables_have_the_columns_of_the_question() -> None:
     assert pickle.loads(pickle.dumps(largest[1])).to_rows() == largest.to_rows()[1:]
     address = ipaddress.IPv4Address("10.0.0.1")
     assert Intervals([address], [address], [address]).to_arrow().to_pylist()[0]["lower"] == "10.0.0.1"
+
+
+@given(rows=st.lists(st.tuples(st.integers(0, 9), st.integers(-3, 3)), max_size=30), k=st.integers(0, 12))
+def test_the_largest_are_the_first_of_all_in_order(rows: list[tuple[int, int]], k: int) -> None:
+    """An item counts at its first place, and ties keep the order of these places."""
+    numbers = np.array([number for _, number in rows], dtype=np.float64)
+    found, firsts = Frequencies([item for item, _ in rows], numbers, numbers, numbers), dict(reversed(rows))
+    ordered = sorted(firsts, key=found.item.index)
+    for largest, sign in ((found.largest, lambda each: -each), (found.largest_changes, lambda each: -abs(each))):
+        expected = sorted(ordered, key=lambda item, sign=sign: sign(firsts[item]))[:k]  # type: ignore[misc]
+        assert [each[:2] for each in largest(k)] == [(item, firsts[item]) for item in expected]
+        assert [row["place"] for row in largest(k).to_rows()] == [*range(1, len(expected) + 1)]
 
 
 NO_ARITHMETIC: dict[str, Any] = {
