@@ -30,6 +30,8 @@ _SIGMAS = {Noise.GAUSSIAN: 1.5, Noise.LAPLACE: 0.5, Noise.SUM: 1.0}
 _DRAWS = 1 << 13
 _ROUNDING = 1e-9  # includes an error of exactly the margin that was summed in another order
 _VALUES = 1 << 12
+_BLOCK = 1 << 14  # items whose rows stay in the processor's cache
+_NETWORK_DEPTH = 16  # more rows need too many comparisons
 
 
 class RowReader:
@@ -80,8 +82,24 @@ def robust_scale(errors: np.ndarray, sigma: float, noise: Noise = Noise.GAUSSIAN
 
 def huber_mean(rows: np.ndarray, scale: float) -> np.ndarray:
     """Compute the Huber mean over the first axis of rows (depth, n)."""
-    middle = np.median(rows, axis=0)
-    return middle + np.clip(rows - middle, -scale, scale).mean(axis=0)
+    means = []
+    for block in np.array_split(rows, max(1, rows.shape[1] // _BLOCK), axis=1):
+        middle = median_of_rows(block)
+        means.append(middle + np.clip(block - middle, -scale, scale).mean(axis=0))
+    return np.concatenate(means)
+
+
+def median_of_rows(rows: np.ndarray) -> np.ndarray:
+    """Compute the median over the first axis of rows (depth, n), several times faster than numpy for few rows."""
+    depth, half = len(rows), (len(rows) - 1) // 2
+    if depth > _NETWORK_DEPTH:
+        return np.median(rows, axis=0)
+    ordered = list(rows)
+    for last in range(depth - 1, half - 1, -1):  # moves the largest row before `last` to it
+        for place in range(last):
+            low, high = ordered[place : place + 2]
+            ordered[place : place + 2] = np.minimum(low, high), np.maximum(low, high)
+    return (ordered[half] + ordered[depth // 2]) / 2
 
 
 def margins(errors: np.ndarray, scale: float, *, depth: int, confidence: float, has_signs: bool) -> tuple[float, float]:

@@ -50,6 +50,7 @@ import numpy as np
 
 from beam_dpsketch.answers.estimators.presence import deviations_for
 from beam_dpsketch.answers.estimators.ranks import Bounds, Ranks
+from beam_dpsketch.answers.estimators.row_mean import median_of_rows
 from beam_dpsketch.answers.estimators.tree_levels import TreeLevel
 
 EXPANSION_DEVIATIONS = 2.0
@@ -181,7 +182,7 @@ class PaperTree:
 def _estimates(level: TreeLevel, nodes: np.ndarray) -> np.ndarray:
     """Compute the median of signed rows for CountSketch, the minimum for Count-Min, the counter on an exact level."""
     rows = level.rows(nodes)
-    return rows.min(axis=0) if level.sketch == "count_min" else np.median(rows, axis=0)
+    return rows.min(axis=0) if level.sketch == "count_min" else median_of_rows(rows)
 
 
 class _Siblings:

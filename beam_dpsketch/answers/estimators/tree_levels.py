@@ -19,6 +19,7 @@ import numpy as np
 
 from beam_dpsketch.answers.estimators import factor as factors
 from beam_dpsketch.answers.estimators.factor import FactorVariances, PartialRanks
+from beam_dpsketch.answers.estimators.row_mean import median_of_rows
 from beam_dpsketch.exact.hashing import cells
 from beam_dpsketch.exact.sketches.spec import SketchSpec, half_or_more
 from beam_dpsketch.exact.sketches.trees import TreeSpec
@@ -79,7 +80,7 @@ class TreeLevel:
         A Count-Min row is first freed of its expected collisions, (w counter - total) / (w - 1).
         """
         rows = self._freed(self.rows(nodes))
-        return (rows.mean(axis=0) if self.averages else np.median(rows, axis=0)) + self._known_weights(nodes)
+        return (rows.mean(axis=0) if self.averages else median_of_rows(rows)) + self._known_weights(nodes)
 
     def reading(self) -> dict[str, Any]:
         """Export the numbers from which a program in another language computes the same estimates and variance."""

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from beam_dpsketch.answers.estimators.row_mean import huber_mean, noise_margin, robust_scale, upper_margin
+from beam_dpsketch.answers.estimators.row_mean import (
+    huber_mean,
+    median_of_rows,
+    noise_margin,
+    robust_scale,
+    upper_margin,
+)
 
 UNIFORM = (np.arange(1_000_000) + 0.5) / 500_000 - 1
 NORMAL = special.ndtri((np.arange(200_000) + 0.5) / 200_000)
@@ -29,6 +35,16 @@ def test_the_huber_mean_is_the_median_and_the_mean_of_clipped_distances(depth: i
     np.testing.assert_allclose(huber_mean(-rows, 5.0), -found)
     np.testing.assert_allclose(huber_mean(rows, 0.0), np.median(rows, axis=0))
     np.testing.assert_allclose(huber_mean(rows, 1e9), rows.mean(axis=0))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5, 8, 16, 17, 64])
+@pytest.mark.parametrize("size", [0, 1, 1000, 50_001])
+def test_blocks_and_the_network_change_no_bit(depth: int, size: int) -> None:
+    rows = np.random.default_rng(depth).standard_cauchy((depth, size)).round(1)
+    middle = np.median(rows, axis=0)
+    assert np.array_equal(median_of_rows(rows), middle)
+    whole = middle + np.clip(rows - middle, -5.0, 5.0).mean(axis=0)
+    assert huber_mean(rows, 5.0).tobytes() == whole.tobytes()
 
 
 def test_the_scale_is_that_of_most_cells_and_not_below_the_noise() -> None:
