@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.columns import plain_column, plain_value
@@ -46,10 +47,28 @@ class BytesDomain(Universe):
         return np.dtype(f"S{self.max_bytes + 1}")
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        listed = plain_column(values).to_pylist() if isinstance(values, pa.Array) else [*map(plain_value, values)]
-        usable = np.fromiter((isinstance(item, self.value_types) for item in listed), dtype=bool, count=len(listed))
-        keys = [self._key(self.to_bytes(item) if good else b"") for item, good in zip(listed, usable, strict=True)]
-        return np.array(keys, dtype=self.key_type), usable
+        if isinstance(values, pa.Array):
+            column = plain_column(values)
+            if not self.reads_column(column.type):
+                return self.index(column.to_pylist())
+            keys, sizes = self._pad_column(column)
+            usable = np.asarray(column.is_valid())
+        else:
+            listed = [*map(plain_value, values)]
+            usable = np.fromiter((isinstance(item, self.value_types) for item in listed), dtype=bool, count=len(listed))
+            data = [self.to_bytes(item) if good else b"" for item, good in zip(listed, usable, strict=True)]
+            keys, sizes = np.array(data, dtype=self.key_type), np.fromiter(map(len, data), np.int64, count=len(data))
+        ends = np.where(sizes < self.max_bytes, sizes + 1, TRUNCATED)
+        keys.view(np.uint8)[self.max_bytes :: self.max_bytes + 1] = ends
+        return keys, usable
+
+    def _pad_column(self, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Cut or pad each item to the size of a key, and count its bytes that count."""
+        is_coded = pa.types.is_dictionary(column.type)
+        data = pc.binary_slice((column.dictionary if is_coded else column).cast(pa.large_binary()), 0, self.max_bytes)
+        data = (data.take(column.indices) if is_coded else data).fill_null(b"")
+        padded = pc.ascii_rpad(data.view(pa.large_string()), self.max_bytes + 1, "\0").buffers()[2] or b""
+        return np.frombuffer(padded, self.key_type, count=len(column)).copy(), np.asarray(pc.binary_length(data))
 
     def reads_column(self, kind: pa.DataType) -> bool:
         return is_bytes_type(unwrap_type(kind))
@@ -87,10 +106,6 @@ class BytesDomain(Universe):
 
     def from_bytes(self, data: bytes) -> Any:
         return data
-
-    def _key(self, data: bytes) -> bytes:
-        length = len(data) if len(data) < self.max_bytes else TRUNCATED - 1
-        return data[: self.max_bytes].ljust(self.max_bytes, b"\0") + bytes([length + 1])
 
 
 @named("TextDomain")

@@ -52,6 +52,16 @@ def test_other_types_and_nulls_are_not_usable_and_have_the_empty_key() -> None:
         assert len(domain.index([])[0]) == 0
 
 
+@given(items=st.lists(raw | st.none(), max_size=9), start=st.integers(0, 9), is_text=st.booleans())
+def test_slices_have_the_keys_of_their_rows(items: list[bytes | None], start: int, is_text: bool) -> None:
+    domain = TextDomain(SIZE) if is_text else BytesDomain(SIZE)
+    values = [item.decode("latin-1") if is_text and item is not None else item for item in items]
+    column = pa.array(values, pa.string() if is_text else pa.binary())
+    for each in (column, column.dictionary_encode()):
+        for found, expected in zip(domain.index(each[start:]), domain.index(values[start:]), strict=True):
+            assert found.tobytes() == expected.tobytes()
+
+
 def test_column_types_that_hold_no_item_are_not_read() -> None:
     text, raw_bytes = TextDomain(3), BytesDomain(3)
     for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.null()):
