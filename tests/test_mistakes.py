@@ -177,8 +177,8 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "a mean of a tree": (lambda: RANKS.mean(), "Use PrivateStatistics (kind: statistics)"),
     "quantiles of a sketch": (lambda: RELEASED.quantile(0.5), "Use PrivateQuantiles (kind: quantiles)"),
     "a quantile in words": (lambda: RANKS.quantile("median"), "must be numbers from 0 to 1, such as 0.5 for"),
-    "a sum of an answer": (lambda: RELEASED.total_weight() + 1, "Use its estimate, as in float(answer) + 1"),
-    "a rounded answer": (lambda: round(RELEASED.total_weight()), "Use its estimate, as in float(answer) + 1"),
+    "a sum of an answer": (lambda: RELEASED.total_weight() + 1, "Use float(answer), answer.lower or answer.upper"),
+    "a rounded answer": (lambda: round(RELEASED.total_weight()), "Use float(answer), answer.lower or answer.upper"),
     "a release without a name": (lambda: RELEASED.save(), "missing 1 required"),
     "a kind in Python": (lambda: release_frame(TABLE, {**COUNT, "kind": "mean"}), "Did you mean 'statistics'?"),
 }  # fmt: skip

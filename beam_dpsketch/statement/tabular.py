@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -98,6 +98,10 @@ CANNOT_TELL = Note(
 )
 
 
+def _among_answers(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda self, other: compare(self, other) if isinstance(other, OneAnswer) else self._refuse()
+
+
 class OneAnswer(Tabular):
     """Single answer, a named tuple whose last fields are the estimate, the lower and the upper bound.
 
@@ -133,14 +137,17 @@ class OneAnswer(Tabular):
             return repr(self)
         return f"{short(None)}, from {short(self.lower)} to {short(self.upper)}"
 
+    def __format__(self, form: str) -> str:
+        return self._refuse() if form else str(self)
+
     def _refuse(self, *_: object) -> NoReturn:
         words = (
-            "An answer is an interval, which has no arithmetic. Use its estimate, as in float(answer) + 1, or ask the "
+            "An answer is an interval, not a number. Use float(answer), answer.lower or answer.upper, or ask the "
             "release for a sum, such as range_interval(low, high)"
         )
         raise ArgumentTypeError("", words, "E725")
 
-    # A tuple would be joined, repeated or converted to an array.
+    # A tuple would be joined, repeated, searched or converted to an array.
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
-    __neg__ = __abs__ = __round__ = __int__ = _refuse
-    __array_ufunc__ = None
+    __neg__ = __abs__ = __round__ = __int__ = __array__ = __contains__ = _refuse
+    __lt__, __le__, __gt__, __ge__ = map(_among_answers, (tuple.__lt__, tuple.__le__, tuple.__gt__, tuple.__ge__))

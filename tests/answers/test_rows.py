@@ -160,6 +160,13 @@ NO_ARITHMETIC: dict[str, Any] = {
     "an array": lambda answer: np.ones(3) + answer,
     "a numpy number": lambda answer: np.float64(1) * answer,
     "a sum": lambda answer: sum([answer, answer]),
+    "a mean": lambda answer: np.mean([answer]),
+    "an array of an answer": np.asarray,
+    "a search": lambda answer: 5 in answer,
+    "a format": lambda answer: f"{answer:.1f}",
+    "above": lambda answer: answer > 3,
+    "below": lambda answer: np.float64(3) <= answer,
+    "a plain tuple": lambda answer: answer < (1, 2, 3),
 }
 
 
@@ -167,8 +174,20 @@ NO_ARITHMETIC: dict[str, Any] = {
 @pytest.mark.parametrize("name", NO_ARITHMETIC)
 def test_single_answers_convert_to_numbers_and_refuse_arithmetic(name: str, answer: Any) -> None:
     assert float(answer) == answer.estimate
-    with pytest.raises(TypeError, match=r"no arithmetic\. Use its estimate, as in float\(answer\) \+ 1"):
+    with pytest.raises(TypeError, match=r"Use float\(answer\), answer\.lower or answer\.upper.*E725"):
         NO_ARITHMETIC[name](answer)
+
+
+def test_answers_are_compared_sorted_unpacked_and_printed() -> None:
+    low, high = Interval(1.5, 1.0, 2.0), Interval(2.5, 1.0, 3.0)
+    assert sorted([high, low]) == [low, high]
+    assert low != high
+    assert low in {low, high}
+    assert low in [high, low]
+    assert (low <= low, low < high, low >= high, low > high) == (True, True, False, False)
+    estimate, *bounds = low
+    assert (estimate, bounds) == (1.5, [1.0, 2.0])
+    assert f"{low}" == str(low) == repr(low)
 
 
 @pytest.mark.parametrize("estimate", [None, "10.0.0.1", datetime.datetime(2026, 11, 16)])
