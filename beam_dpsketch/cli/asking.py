@@ -18,7 +18,7 @@ from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, QuestionKind, Takes
 from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind, even_values
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.cli.output import add_format, print_rows, say_notes
+from beam_dpsketch.cli.output import Said, Say, add_format, print_rows, say_notes
 from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, read_stored, window_of
 from beam_dpsketch.cli.text import (
     DONE,
@@ -41,6 +41,7 @@ from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.statement.release_id import timeline
 from beam_dpsketch.statement.showing import in_words
+from beam_dpsketch.statement.tabular import Note
 
 ItemType: TypeAlias = Literal["int", "text"]
 ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
@@ -271,18 +272,18 @@ def query(arguments: argparse.Namespace) -> int:
     The exit code is 1 if a release cannot answer.
     """
     ask, horizon = read_question(arguments), read_horizon(arguments)
-    rows, told, code = [], [], DONE
+    rows, said, code = [], list[Said](), DONE
     for title, place, released in releases_of(read_asked(arguments), horizon, ask, arguments):
         try:
-            answered = answer(ask, released, title, arguments.type)
+            answered = answer(ask, released, title, arguments.type, said.extend)
         except AnswerError as error:
-            note(f"{title}: {error}")
+            said.append((title, error, ()))
             code = NO_ANSWER
         else:
             of_all = {"notes": codes(answered.notes), **answered.clipping.columns()}
             rows += [{**place, **row, **of_all} for row in answered.listed]
-            told.append((title, answered.clipping, answered.notes))
-    say_notes(told)
+            said.append((title, answered.clipping, answered.notes))
+    say_notes(said)
     level = f"{100 * arguments.confidence:.10g} %"
     print_rows(rows, arguments, {"lower": f"lower {level}", "upper": f"upper {level}"})
     return code
@@ -356,16 +357,16 @@ def _whole_releases(stored: list[Stored], horizon: Horizon | None, windows: Sequ
 
 
 def answer(
-    ask: Ask, released: Released | AnswerError, title: str, item_type: ItemType | None, *, quiet: bool = False
+    ask: Ask, released: Released | AnswerError, title: str, item_type: ItemType | None, say: Say = say_notes
 ) -> Answered:
-    """Answer the question from a release, and write its notes to stderr unless `quiet`.
+    """Answer the question from a release, and report notes about the question.
 
     Args:
       ask: the question, with texts in place of values.
       released: the release, or an error, which is raised.
       title: the title of the release in messages.
       item_type: see `read_values`.
-      quiet: suppress notes.
+      say: reports notes.
 
     Raises `AnswerError` if the release does not support the question, and `UsageError` if a value is invalid for it.
     """
@@ -374,14 +375,15 @@ def answer(
     if not ask.is_answered_by(released):
         raise AnswerError(ask.refusal(released, lambda kind: f"--{QUESTIONS[kind].option}"))
     try:
-        ask = _with_values(ask, released, item_type, quiet)
+        ask = _with_values(ask, released, item_type, lambda words: say([(title, "", [Note("", words)])]))
     except UsageError as error:
         raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
     with in_words_of(AnswerError, ValueError, TypeError):
         answered = ask.answer(released)
     limit = getattr(answered.answer, "detection_limit", None)
-    if limit is not None and not quiet:
-        note(f"{title}: items with a clipped total of {limit:.6g} or more exceed the noise with 95 % probability")
+    if limit is not None:
+        words = f"items with a clipped total of {limit:.6g} or more exceed the noise with 95 % probability"
+        say([(title, "", [Note("", words)])])
     return answered
 
 
@@ -390,25 +392,20 @@ def _steps(ends: tuple[Any, ...], domain: Domain) -> int:
     return int(positions[-1]) - int(positions[0])
 
 
-def _with_values(ask: Ask, released: Released, item_type: ItemType | None, quiet: bool) -> Ask:
+def _with_values(ask: Ask, released: Released, item_type: ItemType | None, say: Callable[[str], object]) -> Ask:
     """Parse the values in a question for a release, and report the number outside its domain."""
     domain = getattr(released.spec, "domain", None)
 
     def values(texts: list[str]) -> tuple[Any, ...]:
         read = read_values(texts, released, item_type)
-        if not quiet and isinstance(domain, Domain) and (outside := count_outside(read, domain)):
-            note(f"{outside} value(s) are outside the domain, and are clamped to its nearest end")
+        if isinstance(domain, Domain) and (outside := count_outside(read, domain)):
+            say(f"{outside} value(s) are outside the domain, and are clamped to its nearest end")
         return read
 
     def edges(texts: list[str]) -> tuple[Any, ...]:
         read = values(texts)
-        if (
-            not quiet
-            and isinstance(domain, Domain)
-            and 0 < _steps(read[-2:], domain) < _FEW
-            and domain.is_inside(read[-1])
-        ):
-            note(
+        if isinstance(domain, Domain) and 0 < _steps(read[-2:], domain) < _FEW and domain.is_inside(read[-1]):
+            say(
                 "the last bin includes its upper end, unlike the other bins. For bins of equal length, put the last "
                 "edge after the end of the domain"
             )

@@ -13,6 +13,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,13 +21,15 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 
 from beam_dpsketch.cli.text import DONE, cell, defused, is_terminal, note, write
 from beam_dpsketch.errors import UsageError
-from beam_dpsketch.statement.clipping import COLUMNS, Clipping
+from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.statement.showing import finite, in_words, plain, printable
 from beam_dpsketch.statement.tabular import Note
 
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")
 Row: TypeAlias = Mapping[str, Any]
+Said: TypeAlias = tuple[str, object, Iterable[Note]]  # title of a release, its clipping, an error or "", and notes
+Say: TypeAlias = Callable[[list[Said]], object]
 PICTURES = ("png", "svg", "pdf")
 MAX_PANELS = 12
 """Most panels in a picture."""
@@ -73,14 +76,17 @@ def print_rows(rows: Sequence[Row], arguments: argparse.Namespace, headers: Mapp
         write(sys.stdout, as_json(rows) if shape == "json" else as_table(_for_people(rows, headers or {})))
 
 
-def say_notes(found: Iterable[tuple[str, Clipping, Iterable[Note]]]) -> None:
-    """Write each distinct clipping line and note to stderr, with the title of its first release."""
-    said: dict[tuple[str, str], list[str]] = {}
-    for title, clipping, notes in found:
-        for words in (("", str(clipping)), *(("note: ", each.message) for each in notes)):
-            said.setdefault(words, []).append(title)
-    for (start, line), (first, *others) in said.items():
-        note(f"{start}{first}{f' and {len(others)} more' if others else ''}: {line}")
+def say_notes(found: Iterable[Said]) -> None:
+    """Write each distinct line and note to stderr, with the title of its first release. Notes may differ in numbers."""
+    said: dict[tuple[str, str], dict[str, str]] = {}
+    for title, line, notes in found:
+        for start, words in (*[("", str(line))] * bool(line), *(("note: ", each.message) for each in notes)):
+            alike = re.sub(r"\d[\d,.]*", "#", words) if start else words
+            said.setdefault((start, alike), {}).setdefault(title, words)
+    for (start, _), titled in said.items():
+        (first, words), *others = titled.items()
+        whose = " These numbers are of the first." * (len({*titled.values()}) > 1)
+        note(f"{start}{first}{f' and {len(others)} more' if others else ''}: {words}{whose}")
 
 
 def _for_people(rows: Iterable[Row], headers: Mapping[str, str]) -> list[Row]:

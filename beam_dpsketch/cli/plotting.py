@@ -17,7 +17,7 @@ from beam_dpsketch.answers.questions.kinds import QUESTIONS
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.cli import asking
-from beam_dpsketch.cli.output import MAX_PANELS, PICTURES, add_output_options, output_kind, write_output
+from beam_dpsketch.cli.output import MAX_PANELS, PICTURES, add_output_options, output_kind, say_notes, write_output
 from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, window_of
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, in_words_of, note, read_lines, read_whole
 from beam_dpsketch.config import ConfigError
@@ -240,7 +240,7 @@ def _over_time(stored: list[Stored], horizon: Horizon | None, arguments: argpars
         if isinstance(found, AnswerError):
             raise found
         answers = [
-            asking.answer(ask, each.released, title, arguments.type, quiet=number > 0)
+            asking.answer(ask, each.released, title, arguments.type, list if number else say_notes)
             for number, each in enumerate(found)
         ]
         timed = [[{"time": each.time, **row} for row in one.rows] for each, one in zip(found, answers, strict=True)]

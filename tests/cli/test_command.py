@@ -31,6 +31,15 @@ def objects(*arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 
+def test_equal_errors_of_many_releases_are_a_line() -> None:
+    """`golden.md` has notes that differ in their numbers."""
+    cities = str(RELEASES / "cities.dpsketch")
+    code, printed = run("query", cities, "--quantile", "0.5")
+    assert code == 1
+    (line,) = printed.splitlines()
+    assert line.startswith(f"dpsketch: {cities}, key Italy and 1 more: A release of kind frequencies does not answer")
+
+
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("arguments", "code"),
