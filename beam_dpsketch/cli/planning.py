@@ -82,7 +82,8 @@ def in_words(declared: ReleaseSpec) -> str:
     """Describe the release in printable lines: the count, the privacy unit, the bounds and the loss, without items."""
     terms, k = declared.terms, declared.count.wanted
     counted = f"the {k} most frequent values" if k else declared.count.name
-    counted += f" of {', '.join(dict.fromkeys(map(str, declared.selectors.items.values())))}"
+    names = getattr(declared.count, "metrics", declared.selectors.items.values())
+    counted += f" of {', '.join(dict.fromkeys(map(str, names)))}"
     weight = "" if declared.weight is None else f", weighted by {declared.weight}"
     whose = "" if declared.privacy_id is None else f" (column {declared.privacy_id.field})"
     lines = (

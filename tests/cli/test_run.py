@@ -509,6 +509,15 @@ def test_options_of_windows_that_do_not_fit_are_named(options: list[str], words:
     assert os.listdir() == ["visits.csv"]
 
 
+def test_metrics_are_named_before_they_are_released() -> None:
+    write("visits.csv")
+    Path("m.yaml").write_text(
+        "{kind: metrics, metrics: [{name: visits, kind: count}, {name: people, kind: privacy_ids}], "
+        "privacy: {rho: 1}, privacy_unit: {privacy_id: person, records: {max_records: 3}}}"
+    )
+    assert "releasing metrics of visits, people\n" in run("run", "visits.csv", "--config", "m.yaml", *OPTIONS[-2:])[1]
+
+
 def test_a_column_of_answers_for_each_column_of_a_key() -> None:
     """The noise of a count has a deviation below 0.1: a false alarm has a probability below 1e-30."""
     # In Oslo, this is 0:30 of the 25th, which has 25 hours, and then 23:30 of each day.
