@@ -87,7 +87,7 @@ def check_noise(
     Draws are from a public seed. Noise that is right fails with a probability below 1e-9, and then always.
 
     Args:
-      sample: draws whole numbers from bytes: `sample(size, random_bytes)`.
+      sample: draws whole numbers from bytes alone: `sample(size, random_bytes)`.
       log_probability: computes the natural logarithm of the probability of each value.
       reach: the largest absolute value that is checked. Others must be very rare.
       **stated: `rho` or `epsilon`, as in the module's documentation.
@@ -103,12 +103,17 @@ def check_noise(
         found = {"rho": float(renyi) / shift**2, "epsilon": float(abs(here - there).max()) / abs(shift)}
         for name, loss in stated.items():
             _validate.one_of(found, stated=name)
+            if found[name] == np.inf:
+                words = "is -inf near likely values. Use noise without ends, a logarithm that does not underflow, or a "
+                raise ArgumentError("log_probability", f"{words}smaller reach", "E519")
             if not found[name] <= loss + _ROUNDING:  # neither for NaN
                 raise ArgumentError(
                     name, f"must be at least {found[name]:.6g}, the loss for a shift by {shift}", "E519"
                 )
-    expected, drawn = _DRAWS * np.exp(logs), sample(_DRAWS, noise_for_tests(0).random_bytes(b"draws"))
-    counts = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=len(values))
+    drawn, again = (sample(_DRAWS, noise_for_tests(0).random_bytes(b"draws")) for _ in range(2))
+    if not np.array_equal(drawn, again):
+        raise ArgumentError("sample", "must use random_bytes alone. Equal bytes gave different draws", "E520")
+    counts, expected = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=len(values)), _DRAWS * np.exp(logs)
     is_often = expected >= _OFTEN
     counts, expected = (np.append(each[is_often], each[~is_often].sum()) for each in (counts, expected))
     missing = abs(expected.sum() - _DRAWS) > _DRAWS * _ROUNDING

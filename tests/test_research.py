@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -130,8 +131,21 @@ def test_noise_on_one_side_has_no_finite_loss() -> None:
     def coins(values: np.ndarray) -> np.ndarray:
         return np.where(values < 0, -np.inf, -(values + 1.0) * math.log(2))
 
-    with pytest.raises(ValueError, match=r"epsilon must be at least inf.*E519"):
+    with pytest.raises(ValueError, match=r"log_probability is -inf near likely values.*E519"):
         check_noise(wide, coins, epsilon=math.log(2))
+
+
+def test_probabilities_that_underflow_are_named() -> None:
+    with (
+        np.errstate(divide="ignore"),
+        pytest.raises(ValueError, match=r"log_probability is -inf near likely values.*smaller reach.*E519"),
+    ):
+        check_noise(wide, lambda values: np.log(np.exp(log_gaussian(values))), rho=1 / 18)
+
+
+def test_draws_from_another_source_are_found() -> None:
+    with pytest.raises(ValueError, match=r"sample must use random_bytes alone.*E520"):
+        check_noise(lambda size, _: wide(size, os.urandom), log_gaussian, reach=100, rho=1 / 18)
 
 
 def test_draws_of_another_law_are_found() -> None:
