@@ -42,6 +42,7 @@ PYTHON_ALONE = {
     "exact/reading/selectors.py:is_batch_type_by_name": "elements of pipelines",
     "exact/sketches/flat.py:__init__": "sketches that are made by hand",
     "exact/sketches/statistics.py:__post_init__": "the type of an argument",
+    "frames/releasing.py:__missing__": "a mapping",
     "frames/steps/tables.py:_to_reader": "the type of a table",
     "planning/sketch_plan.py:_full": "a note in the words of Python and of settings",
     "plots/pictures.py:to_draw": "the type of an argument",

@@ -14,7 +14,7 @@ import itertools
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.batch import answers_of
@@ -60,25 +60,28 @@ def windows_of_table(declared: ReleaseSpec) -> list[Window]:
     return [*map(Window.of, windows_of(declared, plan_of_table(declared)).every)]
 
 
-class KeyedReleases(dict[Any, Any]):
-    """Releases by key. Under a horizon, timeline rows by key.
+class _Releases(dict[Any, Any]):
+    """Releases by key or by window.
 
     Attributes:
-      unreleased: privacy loss of a run whose key selection released no key, or `None`, because each release reports its
-        loss.
+      unreleased: privacy loss of a run that released no key, or `None`, because each release reports its loss.
     """
 
     unreleased: Unreleased | None = None
 
+    def __missing__(self, _: Any) -> NoReturn:
+        raise KeyError("Nothing was released for this key or window. list(released) contains those with a release")
 
-class WindowedReleases(dict[Window, Any]):
-    """Releases by declared window, in the order of time. With keys, a `KeyedReleases` per window.
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__} has no {name!r}. Select a release first: released[key].{name}")
 
-    Attributes:
-      unreleased: as in `KeyedReleases`, if no key was selected in any window.
-    """
 
-    unreleased: Unreleased | None = None
+class KeyedReleases(_Releases):
+    """Releases by key. Under a horizon, timeline rows by key."""
+
+
+class WindowedReleases(_Releases):
+    """Releases by declared window, in the order of time. With keys, a `KeyedReleases` per window."""
 
 
 def in_order(released: dict[Place, Any], declared: ReleaseSpec, windows: Windows) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import decimal
 import io
+import pickle
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -107,10 +110,11 @@ class Planted:
         (pa.array([PLANTED]), "Convert it with pyarrow.table(columns)"),
         (pa.chunked_array([[PLANTED]]), "got ChunkedArray"),
         (Planted(), "cannot be read as columns (RuntimeError)"),
-        (PLANTED, "got str"),
+        (PLANTED, "got str. Read it with pandas.read_csv, or use dpsketch run"),
+        (Path("orders.csv"), "Read it with pandas.read_csv, or use dpsketch run"),
         (None, "got NoneType"),
     ],
-    ids=["list", "dict", "series", "array", "chunks", "planted", "text", "nothing"],
+    ids=["list", "dict", "series", "array", "chunks", "planted", "text", "path", "nothing"],
 )
 def test_what_is_not_a_table_is_refused(table: Any, fix: str) -> None:
     with pytest.raises(TypeError, match=r"^table must be a pandas or Polars DataFrame, a pyarrow Table") as caught:
@@ -220,6 +224,18 @@ def test_keys_are_parts_of_one_run() -> None:
     assert list(released) == ["Oslo", "nowhere"]
     assert len({each.privacy.release_ids[0][:16] for each in released.values()}) == 1
     assert len({each.privacy.release_ids[0][16:32] for each in released.values()}) == 2
+
+
+def test_a_key_without_a_release_and_a_question_to_all_keys_are_refused_with_the_fix() -> None:
+    released = release_frame(TABLE, settings(keys={"public": ["Oslo"], "field": "city"}))
+    with pytest.raises(KeyError, match=r"list\(released\) contains those with a release") as caught:
+        released[PLANTED]
+    assert PLANTED not in str(caught.value)
+    for name in ("mean", "save"):
+        with pytest.raises(AttributeError, match=rf"has no '{name}'\. Select a release first: released\[key\]\.{name}"):
+            getattr(released, name)
+    assert released.get(PLANTED) is released.unreleased is None
+    assert copy.deepcopy(released).keys() == pickle.loads(pickle.dumps(released)).keys() == {"Oslo"}
 
 
 @pytest.mark.parametrize("table", [TABLE.slice(0, 0), TABLE.slice(0, 0).to_pandas()], ids=["arrow", "pandas"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -85,10 +86,7 @@ def _to_reader(table: Any) -> pa.RecordBatchReader:
         return table.to_reader()
     if kind.__name__ == "LazyFrame":
         raise ArgumentTypeError("table", "must be collected, got a LazyFrame. Call lazy.collect() first", "E613")
-    if isinstance(table, (list, dict, tuple, str, bytes)):
-        raise ArgumentTypeError(
-            "table", f"must be {_FORMS}, got {kind.__name__}. Convert it with pyarrow.table(columns)", "E613"
-        )
+    words = f"must be {_FORMS}, got {kind.__name__}"
     try:
         if hasattr(table, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(table)
@@ -98,13 +96,11 @@ def _to_reader(table: Any) -> pa.RecordBatchReader:
             return from_dataframe(table).to_reader()
     except Exception as error:  # from a library; the message could contain a value
         raise ArgumentTypeError(
-            "table",
-            f"must be {_FORMS}, got {kind.__name__}, which cannot be read as columns ({type(error).__name__})",
-            "E613",
+            "table", f"{words}, which cannot be read as columns ({type(error).__name__})", "E613"
         ) from None
-    raise ArgumentTypeError(
-        "table", f"must be {_FORMS}, got {kind.__name__}. Convert it with pyarrow.table(columns)", "E613"
-    )
+    is_path = isinstance(table, (str, bytes, os.PathLike))
+    fix = "Read it with pandas.read_csv, or use dpsketch run" if is_path else "Convert it with pyarrow.table(columns)"
+    raise ArgumentTypeError("table", f"{words}. {fix}", "E613")
 
 
 def _read_parts(reader: pa.RecordBatchReader, places: list[int], types: pa.Schema) -> Iterator[pa.RecordBatch]:
