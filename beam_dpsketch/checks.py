@@ -27,9 +27,12 @@ RENAMED = {
     "items": "listed_items",
     "largest": "top_items",
     "lost": "clipping",
+    "max_contributions_per_partition": "$max_records",
+    "max_partitions_contributed": "$max_keys",
     "max_per_key": "max_records",
     "n": "records",
     "order": "norm",
+    "public_partitions": "$PublicKeys",
     "relative": "relative_step",
     "resolution": "step",
     "resource_limit": "max_distinct_items",
@@ -39,7 +42,7 @@ RENAMED = {
     "unit": "privacy_unit",
     "wanted_error": "target_error",
 }
-"""New names of settings, options and arguments by their old names, for hints."""
+"""Names of settings, options and arguments by their old names and by names in PipelineDP, for hints."""
 _EXAMPLES = {"Domain": "IntegerDomain(0, 100)", "PrivacySpec": "$epsilon_and_delta", "SketchSpec": "SketchSpec()"}
 
 
@@ -115,8 +118,10 @@ def short_text(**arguments: Any) -> None:
 
 
 def as_key(value: Any) -> str:
-    """Advise to use a calendar, or text that names its buckets, as a key."""
+    """Advise to shorten the unit of a duration, or to use a calendar, or text that names its buckets, as a key."""
     words = value.strip(" 0123456789").lower().removesuffix("s") if isinstance(value, str) else type(value).__name__
+    if words in ("second", "minute", "hour", "day", "week") and (number := value.lower().split(words[0])[0].strip()):
+        return f". Write {number}{words[0]}"
     advice = ". Use calendar buckets as an output key, such as $calendar_key"
     return advice * (words in ("Calendar", "hour", "day", "week", "month", "year"))
 
@@ -167,8 +172,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def nearest_setting(name: str, known: Iterable[str]) -> str | None:
     """Find the new name of a renamed setting, option or argument, or the most similar known name."""
     names = [*known]
-    renamed = RENAMED.get(name)
-    return renamed if renamed in names else nearest(name, names)
+    renamed = RENAMED.get(name, "")
+    return renamed if renamed in names or renamed.startswith("$") else nearest(name, names)
 
 
 def did_you_mean(name: str | None) -> str:

@@ -58,6 +58,8 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
         "Use items from the counted list, which --top shows",
     ),
     "loss": ("rho=... or epsilon=...", "rho, or epsilon", "--rho, or --epsilon with or without --delta"),
+    "max_keys": ("RecordBounds(max_keys=...)", "privacy_unit.records.max_keys", "--max-keys"),
+    "max_records": ("RecordBounds(max_records=...)", "privacy_unit.records.max_records", "--max-records"),
     "max_releases": ("max_releases=...", "max_releases", "--max-releases"),
     "method_Thresholding": ("method=Thresholding(...)", "method.threshold"),
     "norm_of_16_keys": ("NormBound(20, max_keys=16)", "norm: {max_norm: 20, max_keys: 16}", "--max-keys 16"),

@@ -335,6 +335,14 @@ class Block:
         }
         return dataclasses.replace(self, entries=known)
 
+    def nested(self, path: str, name: str, value: Any) -> str:
+        """Advise to write a setting in the inner block that has it, if a single inner block has it."""
+        inner = [each for each, entry in self.entries.items() if name in getattr(entry.form, "entries", ())]
+        if len(inner) != 1:
+            return ""
+        words = f"{inner[0]}: {{{name}: {'...' if _number(value) is None else value}}}"
+        return f". Write {f'{path}: {{{next(iter(self.entries))}: ..., {words}}}' if path else words}"
+
     @property
     def required(self) -> dict[str, str]:
         """Message for each required setting."""
@@ -418,14 +426,17 @@ def read_block(settings: Any, path: str, block: Block, **readers: Reader) -> dic
     """
     given = plain(settings, path)
     if not isinstance(given, dict):
-        raise refusal(path, f"expected a block with {', '.join(block.entries)}, got {shown(given)}")
+        words = f"expected a block with {', '.join(block.entries)}, got {shown(given)}"
+        if _number(given) is not None and len(block.required) == 1:
+            words += f". Write {path.split('.')[-1]}: {{{next(iter(block.required))}: {given}}}"
+        raise refusal(path, words)
     read = {}
     with AllAtOnce() as checks:
         for name, value in given.items():
             if name in block.entries:
                 read[name] = checks.do(readers.get(name) or block.entries[name].form.read, value, join(path, name))
             else:
-                checks.refuse(unknown(path, name, block.entries))
+                checks.refuse(unknown(path, name, block.entries, block.nested(path, name, value)))
         meant = {nearest(name, block.entries) for name in given.keys() - block.entries.keys()}
         for name, words in block.required.items():
             if name not in given and name not in meant:

@@ -22,9 +22,9 @@ def refusal(path: str, message: str, code: str = "E805") -> ConfigError:
     return ConfigError(path or "settings", message, code)
 
 
-def unknown(path: str, name: str, known: Iterable[str]) -> ConfigError:
-    """Build the error about an unknown name, with the nearest known name as a hint."""
-    hint = hint_of(name, known) or f". Known settings: {', '.join(known)}"
+def unknown(path: str, name: str, known: Iterable[str], hint: str = "") -> ConfigError:
+    """Build the error about an unknown name, with the nearest known name if there is no other hint."""
+    hint = hint or hint_of(name, known) or f". Known settings: {', '.join(known)}"
     return refusal(join(path, name), f"unknown setting{hint}", "E801")
 
 

@@ -39,6 +39,16 @@ WRONG: dict[type, list[str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("size", "short"), [("1day", "1d"), ("2 Days", "2d"), ("90minutes", "90m"), ("3 weeks", "3w"), ("5seconds", "5s")]
+)
+def test_a_length_of_time_in_words_is_refused_with_its_short_form(size: str, short: str) -> None:
+    with pytest.raises(ConfigError, match=rf"\. Write {short}$|\. Write {short} \["):
+        by_settings("0", size)
+    with pytest.raises(TypeError, match=rf"\. Write {short} "):
+        TimestampDomain(NEW_YEAR, NEW_YEAR + DAY, size)
+
+
 def by_command(start: str, size: str, windows: str = "30") -> Any:
     return read_horizon(argparse.Namespace(horizon=[start, size, windows], windows=None))
 

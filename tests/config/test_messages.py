@@ -96,6 +96,21 @@ def test_the_path_of_the_caller_comes_first() -> None:
         ),
         ({"privacy_id": "p", "norm": "auto", "period": -5}, "privacy_unit.period: must be greater than 0"),
         ([], "privacy_unit: set privacy_id"),
+        (
+            {"privacy_id": "p", "norm": 12},
+            r"privacy_unit\.norm: expected a block .*, got 12\. Write norm: {max_norm: 12}",
+        ),
+        ({"privacy_id": "p", "records": "3"}, r"privacy_unit\.records: .*\. Write records: {max_records: 3}"),
+        (
+            {"max_norm": 12},
+            r"privacy_unit\.max_norm: unknown setting\. Write privacy_unit: "
+            r"{privacy_id: \.\.\., norm: {max_norm: 12}}",
+        ),
+        ({"privacy_id": "p", "max_keys": 2}, r"privacy_unit\.max_keys: unknown setting\. Known settings: "),
+        (
+            {"privacy_id": "p", "records": {"max_contributions_per_partition": 2}},
+            r"privacy_unit\.records\..*Did you mean 'privacy_unit\.records\.max_records'\?",
+        ),
     ],
     ids=str,
 )
@@ -138,6 +153,22 @@ def test_an_old_name_is_refused_with_the_new_name(settings: dict[str, Any], path
     (line,) = str(caught.value).splitlines()
     assert line.startswith(f"{path}: ")
     assert f". Did you mean '{new}'?" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("epsilon", 1, "Write privacy: {epsilon: 1}"),
+        ("every", "1d", "Write time: {every: ...}"),
+        ("start", "2026-01-01", "Known settings: "),
+        ("public_partitions", ["a"], "Did you mean 'keys.public'?"),
+        ("max_partitions_contributed", 1, "Did you mean 'privacy_unit.records.max_keys'?"),
+    ],
+)
+def test_a_setting_of_another_block_and_of_pipelinedp_is_found(name: str, value: Any, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_release({**release("frequencies"), name: value})
+    assert str(caught.value).startswith(f"{name}: unknown setting. {hint}")
 
 
 def test_a_new_name_is_not_proposed_where_it_is_no_setting() -> None:
