@@ -72,12 +72,16 @@ class _Parser(argparse.ArgumentParser):
                 hint = _SEPARATED if name in _SEPARATORS else _nearest_option(name, known)
                 self.error(f"unknown option {name}{hint}")
         try:
-            return super().parse_known_args(args, namespace)
+            found, others = super().parse_known_args(args, namespace)
         except UsageError as error:
             takes_files = any(each.metavar == "FILE" and not each.option_strings for each in self._actions)
             if takes_files and given[1:] and given[0].startswith("-"):
                 raise UsageError(f"{error.message}. Files come first: {self.prog} FILE {given[0]} ...") from None
             raise
+        for before, each in itertools.pairwise(given):
+            if each in others and before in known and known[before].nargs == 0:
+                self.error(f"{before} has no value. Remove the text after it")
+        return found, others
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -90,7 +94,7 @@ def _nearest_option(name: str, known: Iterable[str]) -> str:
     if (path := _IN_FILE.get(_as_setting(name))) and "--config" in known:
         return f". Set {path} in a settings file: --config FILE"
     near = nearest(_as_setting(name), map(_as_setting, known))
-    return did_you_mean(near and f"--{near.replace('_', '-')}")
+    return did_you_mean(near if not near or near.startswith("$") else f"--{near.replace('_', '-')}")
 
 
 def _as_setting(option: str) -> str:
