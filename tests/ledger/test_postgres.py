@@ -196,7 +196,9 @@ def test_a_lock_of_a_dead_process_is_gone(address: str) -> None:
 
 def test_a_database_without_a_ledger_says_so(address: str) -> None:
     for use in (lambda ledger: pay(ledger, ONE), lambda ledger: ledger.verify()):
-        with pytest.raises(LedgerError, match="has no ledger in schema public. Create it with dpsketch ledger create"):
+        with pytest.raises(
+            LedgerError, match=r"has no ledger in schema public\. Create it with dpsketch ledger"
+        ):
             use(Ledger(address))
 
 
@@ -240,7 +242,7 @@ def test_a_user_who_may_add_rows_but_no_tables_adds_accounts(address: str) -> No
 
 
 def test_a_user_whom_the_server_does_not_know_is_named(address: str) -> None:
-    with pytest.raises(LedgerError, match="has no such user. Create the role"):
+    with pytest.raises(LedgerError, match=r"has no such user\. Create the role"):
         Ledger(address.replace("ledger@", "nosuch@")).balances()
 
 
@@ -306,7 +308,7 @@ def test_ledgers_of_other_schemas_are_named_before_one_more_is_made(address: str
     with_account(f"{team('anna')}&schema=anna", LossLimit(rho=1))
     for use in (lambda at: pay(Ledger(at), ONE), lambda at: Ledger(at).verify(), lambda at: Ledger(at).balances()):
         with pytest.raises(
-            LedgerError, match="public. To use the ledger of another schema, add schema=anna to"
+            LedgerError, match=r"public\. To use the ledger of another schema, add schema=anna to"
         ) as caught:
             use(team("bob"))
         assert "makes one" not in str(caught.value)
