@@ -196,9 +196,7 @@ def test_a_lock_of_a_dead_process_is_gone(address: str) -> None:
 
 def test_a_database_without_a_ledger_says_so(address: str) -> None:
     for use in (lambda ledger: pay(ledger, ONE), lambda ledger: ledger.verify()):
-        with pytest.raises(
-            LedgerError, match=r"has no ledger in schema public\. Create it with dpsketch ledger"
-        ):
+        with pytest.raises(LedgerError, match=r"has no ledger in schema public\. Create it with dpsketch ledger"):
             use(Ledger(address))
 
 

@@ -139,6 +139,9 @@ def test_calendars_as_windows_are_refused_with_advice() -> None:
     for made in (lambda: TimeColumn("at", days), lambda: Horizon(0, days, 3)):
         with pytest.raises(RefusalError, match="as an output key"):
             made()
-    for every in ("month", "1 week", "2 days"):
+    for every, fix in (("1 week", "1w"), ("2 days", "2d")):
+        with pytest.raises(ConfigError, match=rf"time.every: .* Write {fix} "):
+            read_time({"field": "at", "every": every})
+    for every in ("month", "week", "1 month"):
         with pytest.raises(ConfigError, match=r"time.every: .* output key, such as keys: \{field: \{time: at"):
             read_time({"field": "at", "every": every})
