@@ -73,6 +73,20 @@ def test_a_program_gives_the_same_answers_before_and_after() -> None:
             assert float(mean) == pytest.approx(99.75, abs=3)
 
 
+def test_visits_and_people_of_each_city_and_month_are_counted_in_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A count has a deviation below 5: 35 are 7 of these, 1 false alarm in 10^11."""
+    assert (ROOT / "docs/releases/per_month.yaml").read_text(encoding="utf-8") in PAGE
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    printed = run_block(fenced("## Visits and people per city", PAGE))
+    people = re.findall(r"^(Oslo|Rome) +(2024-05) +people +(-?[\d.]+) ", printed, re.MULTILINE)
+    week = pandas.read_csv(ROOT / "docs/releases/week.csv").groupby("city")["person"].nunique()
+    assert {city: float(count) for city, _, count in people} == pytest.approx(week.to_dict(), abs=35)
+    assert len(re.findall(r",(?:Oslo|Rome),2024-05,,visits,", printed, re.MULTILINE)) == 2
+
+
 def test_a_csv_file_becomes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("plotly")
     monkeypatch.chdir(tmp_path)
