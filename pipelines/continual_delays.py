@@ -162,7 +162,7 @@ def _held(interval: Interval) -> str:
 
 def drawn(lines: list[Line], exact: Exact, window_days: int) -> SoFar:
     """Share of late flights, in percent, at the end of every window."""
-    late = Intervals(*100 * np.array([line.late for line in lines]).T)
+    late = Intervals(*100 * np.array([[*line.late] for line in lines]).T)
     true = 100 * np.array([exact.of(line.first, line.last)[2] for line in lines])
     return SoFar(window_days * np.arange(1, len(lines) + 1), late, true)
 

@@ -71,7 +71,8 @@ def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, 
             look = Look(value="", weight="flights", interval_name="95 % interval")
             plot_cdf(each.released, delays.tolist(), axes=above, look=look)
             _exact_steps(above, delays, 100 * each.flights, 100 * each.kept)
-            estimate, lower, upper = (100 * (values - each.flights) for values in np.array([*each.released]).T)
+            columns = each.released.estimate, each.released.lower, each.released.upper
+            estimate, lower, upper = (100 * (np.asarray(values) - each.flights) for values in columns)
             below.fill_between(delays, lower, upper, step="post", color=BLUE, alpha=0.25, linewidth=0)
             below.step(delays, estimate, where="post", color=BLUE, linewidth=1.8)
             _exact_steps(below, delays, 0 * each.flights, 100 * (each.kept - each.flights))
