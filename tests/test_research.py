@@ -15,6 +15,7 @@ import pytest
 
 from beam_dpsketch import CountMin, CountSketch, PrivacySpec, Released, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.answers.flat import ReleasedCountSketch
+from beam_dpsketch.explore import explore
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise import discrete_gaussian
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -76,6 +77,13 @@ def test_the_spent_loss_of_a_public_seed_is_marked(tmp_path: Path) -> None:
     for more in ((), ("--delta", "1e-3")):
         row = json.loads(run("spent", str(tmp_path / "public.dpsketch"), "--format", "json", *more)[1].splitlines()[0])
         assert (row["epsilon"], row["attack_accuracy"]) == (None, 1.0)
+
+
+def test_a_page_never_gives_a_loss_to_releases_with_public_seeds() -> None:
+    page = explore([released(7), released(8)])
+    assert '["A release of this page is NOT PRIVATE: the seed of its noise is public."]' in page
+    assert "together: epsilon" not in page
+    assert "All 2 runs of this page together: epsilon = " in explore([released(), released()])
 
 
 def test_derived_randomness_of_a_public_seed_is_public() -> None:

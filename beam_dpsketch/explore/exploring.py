@@ -92,8 +92,10 @@ def _data(entries: list[Explored], wanted: Wanted) -> dict[str, Any]:
 def _spent(releases: Iterable[Released]) -> Iterator[str]:
     """Report the composed privacy loss of all runs in a page."""
     for spent in add_up(released.privacy for released in releases):
-        if spent.run_count > 1:
-            epsilon, delta = spent.loss.shown(spent.reported_delta)
+        if not spent.is_private:
+            yield "A release of this page is NOT PRIVATE: the seed of its noise is public."
+        elif spent.run_count > 1:
+            epsilon, delta = spent.reported_epsilon, spent.loss.shown(spent.reported_delta)[1]
             least = epsilon if math.isinf(epsilon) else round_up(epsilon, 4)
             yield (
                 f"All {spent.run_count} runs of this page together: epsilon = {least:g} at delta = "
