@@ -40,7 +40,6 @@ from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, search_over_t
 from beam_dpsketch.planning.kinds.thresholded_counts import Thresholding, top_k
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.summary_counts import SummaryCounts
 
@@ -196,10 +195,8 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
     share = given.pop("share", None)
     take_one(given, path, ("epsilon", "rho"), _USE)
     spent: PrivacySpec = make(path, PrivacySpec, given, {"delta": join(path, "delta")})
-    if share is not None and spent.noise is Noise.LAPLACE and spent.promises_delta:
-        words = "must not be laplace for a share of epsilon and delta: the other shares may be Gaussian. Remove delta"
-        raise refusal(join(path, "noise"), words, "E802")
-    spent = spent if share is None else spent.share(share)
+    if share is not None:
+        spent = make(path, spent.share, {"share": share}, {"noise": join(path, "noise")})
     if not paying:
         return spent
     ledger, account = (_take(paying, name, path, _LEDGER) for name in ("ledger", "account"))

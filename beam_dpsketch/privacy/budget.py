@@ -252,7 +252,15 @@ class PrivacySpec:
         return self._of(amount, delta)._for(OneRelease(take_delta))
 
     def share(self, share: Fraction) -> PrivacySpec:
-        """Build a spec for a fraction of this loss, for a separate release. The shares are not counted."""
+        """Build a spec for a fraction of this loss, for a separate release. The shares are not counted.
+
+        A Laplace share of epsilon and delta is refused, because it does not compose to them with a Gaussian share.
+        """
+        if self.noise is Noise.LAPLACE and self.promises_delta:
+            words = (
+                "must not be laplace for a share of epsilon and delta: the other shares may be Gaussian. Remove delta"
+            )
+            raise ArgumentError("noise", words, "E125")
         return self._of(self.amount * share, pure=self.pure)
 
     def paid_by(self, payer: Payer) -> PrivacySpec:

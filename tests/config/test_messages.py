@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from beam_dpsketch import ConfigError, config
+from beam_dpsketch import ArgumentError, ConfigError, PrivacySpec, config
 from beam_dpsketch.config import (
     plain,
     read_keys,
@@ -236,5 +237,7 @@ def test_shares_of_one_budget_have_one_noise() -> None:
     whole = {"epsilon": 1, "delta": 1e-6, "noise": "laplace"}
     assert read_privacy(whole).noise is Noise.LAPLACE
     assert read_privacy({"epsilon": 1, "share": "1/2"}).noise is Noise.LAPLACE
-    with pytest.raises(ConfigError, match=r"privacy.noise: must not be laplace for a share of epsilon and delta"):
+    with pytest.raises(ConfigError, match=r"privacy.noise: must not be laplace for a share of epsilon and delta.*E125"):
         read_privacy({**whole, "share": "1/2"})
+    with pytest.raises(ArgumentError, match=r"noise must not be laplace for a share of epsilon and delta.*E125"):
+        PrivacySpec(**whole).share(Fraction(1, 2))
