@@ -11,7 +11,7 @@ import functools
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -104,7 +104,12 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say
         if not path.lower().endswith(_PARQUET if are_parquet else _TEXT):
             words = "all files must end with .parquet, or all with .csv or .tsv, which .gz or .zst may follow"
             raise UsageError(f"{path}: {words}")
-    opened = [_open_parquet(path, declared) if are_parquet else _open_text(path, declared, say) for path in paths]
+    if are_parquet:
+        readables = declared.reader.readables(declared.sketch_input)
+        kinds = {name: readables[argument].parsed for argument, name in columns_of(declared).items()}
+        opened = [_open_parquet(path, kinds) for path in paths]
+    else:
+        opened = [_open_text(path, declared, say) for path in paths]
     types = _common_types(opened)
     every = [*dict.fromkeys([*opened[0].names, *types])]
     table = TableParts(every, empty_table(pa.schema([*types.items()])), _read(opened, [*types], on_read))
@@ -112,8 +117,13 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say
     return Input(paths, table if are_parquet else text)
 
 
-def _open_parquet(path: str, declared: ReleaseSpec) -> _File:
-    """Open a Parquet file, to be read in its own types. Times of INT96 are in microseconds."""
+def _open_parquet(path: str, kinds: dict[str, Any]) -> _File:
+    """Open a Parquet file, to be read in its own types. Times of INT96 are in microseconds.
+
+    Args:
+      path: the file.
+      kinds: the release's columns, and how their text is read.
+    """
     import pyarrow.dataset as ds  # lazy import: slow
 
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us", pre_buffer=True)
@@ -121,13 +131,11 @@ def _open_parquet(path: str, declared: ReleaseSpec) -> _File:
     with _reading(path, "is not Parquet, or is damaged" if size else "is empty"):
         fragment = form.make_fragment(path, pa.fs.LocalFileSystem())
         schema, rows = fragment.physical_schema, fragment.metadata.num_rows
-    columns, readables = columns_of(declared), declared.reader.readables(declared.sketch_input)
-    types = {field.name: field.type for field in schema if field.name in columns.values()}
+    types = {field.name: field.type for field in schema if field.name in kinds}
     for name in types:
         if schema.names.count(name) > 1:
             raise UsageError(f"{path}: has the column {name!r} twice. Rename a column")
-    folders = _folders(path, [*columns.values()])
-    kinds = {name: readables[argument].parsed for argument, name in columns.items()}
+    folders = _folders(path, [*kinds])
     for name in folders.keys() - types.keys():
         if kinds[name] in (INTEGER, FLOAT):
             number = Spelling().read(folders[name], kinds[name])
@@ -214,11 +222,13 @@ def _family(kind: pa.DataType) -> str:
 
 def _read(files: Sequence[_File], names: Sequence[str], on_read: OnRead) -> Iterator[pa.RecordBatch]:
     sizes = [os.path.getsize(file.path) for file in files]
+    before, total = 0, sum(sizes)
     for done, (file, size) in enumerate(zip(files, sizes, strict=True)):
         with _reading(file.path):
             for batch, read in file.batches():
                 yield file.add_folders(batch, names)
-                on_read(Position(sum(sizes[:done]) + read, sum(sizes), done + (read == size), len(files)))
+                on_read(Position(before + read, total, done + (read == size), len(files)))
+        before += size
 
 
 @contextlib.contextmanager
