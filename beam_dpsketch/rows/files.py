@@ -21,7 +21,7 @@ from beam_dpsketch.errors import ConfigError, RefusalError
 from beam_dpsketch.rows.base import RowTransform, read_encoding
 from beam_dpsketch.rows.queries import check_releases
 from beam_dpsketch.rows.schema import columns_of, release_columns, row_type, to_release, to_release_row
-from beam_dpsketch.statement.showing import key_columns
+from beam_dpsketch.statement.showing import is_numbered, key_columns
 
 _KEYS = {"text": str, "integer": int, "bytes": bytes}
 
@@ -143,7 +143,7 @@ def _element(row: Any, known: list[str]) -> Any:
     """Pair a release with its key. A row may have other columns, such as a label."""
     released = to_release(row)
     names = released.privacy.key_names
-    columns = [*key_columns(names, names)] if names else [each for each in known if each[:4] in ("key", "key_")]
+    columns = [*key_columns(names, names)] if names else [*filter(is_numbered, known)]
     if missing := [name for name in columns if name not in known]:
         words = f"expected rows with a field for each column of the key, which lack {', '.join(missing)}. Keep them"
         raise ConfigError("input", words, "E813")

@@ -70,7 +70,7 @@ OTHER_COLUMNS = frozenset({
     "release_id", "release_ids",
 })
 # fmt: on
-"""Columns of releases and answers that are no columns of a key."""
+"""Columns of releases and answers, except key columns."""
 
 
 def key_columns(key: Any, names: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -81,9 +81,14 @@ def key_columns(key: Any, names: tuple[str, ...] = ()) -> dict[str, Any]:
     if not isinstance(key, tuple):
         return {"key": key}
     names = names if len(names) == len(key) else ("",) * len(key)
-    own = [is_key_column(name) and names.count(name) == 1 and name[:4] not in ("key", "key_") for name in names]
+    own = [is_key_column(name) and names.count(name) == 1 and not is_numbered(name) for name in names]
     found = zip(names, own, key, strict=True)
     return {name if has else f"key_{place}": part for place, (name, has, part) in enumerate(found, 1)}
+
+
+def is_numbered(name: str) -> bool:
+    """Whether `key_columns` may give this name to a column without a name."""
+    return name[:4] in ("key", "key_")
 
 
 def is_key_column(name: str) -> bool:

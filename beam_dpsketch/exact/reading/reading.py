@@ -19,7 +19,7 @@ from beam_dpsketch.exact.reading.codec import LOST_COLUMN
 from beam_dpsketch.exact.reading.columns import TIMES, Readable, all_valid, batch_column, id_column, readable_of
 from beam_dpsketch.exact.reading.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems, by_argument, clamped_by
-from beam_dpsketch.exact.reading.selectors import Selectors, check_values, make_getter, select_all
+from beam_dpsketch.exact.reading.selectors import Selectors, check_values, column_of, make_getter, select_all
 from beam_dpsketch.exact.reading.unreadable import Listing, Tally
 from beam_dpsketch.privacy.contributions import ContributionLimit
 
@@ -110,8 +110,7 @@ class RecordReader:
         """Read the key column, or tuples from several columns, null if a part is missing."""
         columns = []
         for argument, selector in self.selectors.keys.items():
-            name = selector.time if isinstance(selector, Calendar) else selector
-            values = batch_column(batch, argument, name, readables[argument], tally)
+            values = batch_column(batch, argument, column_of(selector), readables[argument], tally)
             if isinstance(selector, Calendar):
                 values, outside = selector.read(values)
                 if tally is not None:
