@@ -54,7 +54,7 @@ class Provenance:
 
     @classmethod
     def of(cls, declared: ReleaseSpec, terms: ReleaseTerms, windows: tuple[int, ...]) -> Self:
-        """Describe a declared release under its terms. The windows are those of `ReleaseSpec.identify`."""
+        """Describe a declared release under its terms, with the windows that `ReleaseSpec.identify` uses."""
         selectors, counted = declared.selectors, declared.count.alone(declared.item).values()
         no_item: Any = object()
         items = [count.selected(item, no_item) for count, item in counted]

@@ -56,7 +56,7 @@ class PrivacyId:
         covers all windows.
       period: length of time to which `max_windows`, or the norm, applies, by default all of the input. It is a multiple
         of the time between window starts, as text such as "7d", a `timedelta`, a Beam `Duration` or in seconds. A
-        window belongs to the period in which it ends. Periods start with the `TimeRange`, or in 1970. The input must be
+        period contains the windows that end in it. Periods start with the `TimeRange`, or in 1970. The input must be
         bounded or have a `TimeRange`.
       opaque_bytes: whether columns of eight bytes are read by value. By default they are refused, because Polars passes
         the addresses of Python objects in this form.

@@ -76,9 +76,9 @@ class RecordCount(AnySketch):
 class PrivacyIdCount(RecordCount):
     """The number of privacy ids for each key, as a metric next to others.
 
-    It is the summary count of units, with the share of this metric. Therefore its sensitivity is that of
-    `privacy.summary_counts`: an id with K keys adds 1 to each of them, where `RecordBounds` keep max_keys of K, and
-    under a norm b the numbers of an id with more than b^2 keys (b under L1) are scaled down.
+    The metric is the summary count of units with this metric's share. `privacy.summary_counts` proves its sensitivity:
+    an id with K keys adds 1 to each of them, where `RecordBounds` keep max_keys of K. Under a norm b, the numbers of an
+    id with more than b^2 keys (b under L1) are scaled down.
     """
 
     spec: CountSpec = dataclasses.field(default=CountSpec(counts_privacy_ids=True), init=False, repr=False)

@@ -167,8 +167,8 @@ def run_input(
 ) -> dict[str, Any]:
     """Create the side input that names the run, if no secret names it, or a ledger pays.
 
-    If the keys are chosen from the data, and may be none, this also records the run's privacy loss. `paid` is the name
-    of a run that is already drawn and paid for. A stream uses only that name, because it would wait for another.
+    If the keys are chosen from the data, and may be none, this also records the run's privacy loss. `paid` names a
+    run that is already drawn and paid for. Streams use only this name, because they would wait for another side input.
     """
     if not elements.is_bounded:
         return name_of(paid)
