@@ -61,7 +61,10 @@ def check_reference(decided: dict[Any, set[Any]], rounds: TwoRounds) -> None:
 
 
 def drawn_again(exact: Callable[..., Any], drawn: Any, *others: Any) -> Any:
-    """Noisy votes of another draw in the place of those that steered."""
+    """Noisy votes of another draw in the place of those that steered.
+
+    The shift is wider than the range of noisy votes with a second vote. Every key leaves it, so the fault is found.
+    """
     table = from_bytes(drawn[0])
-    noise = table["noisy"].to_numpy() + 150 * (1 - 2 * (np.arange(len(table)) % 2))
+    noise = table["noisy"].to_numpy() + 10_000 * (1 - 2 * (np.arange(len(table)) % 2))
     return exact((to_bytes(table.drop_columns(["noisy"]).append_column("noisy", pa.array(noise))), drawn[1]), *others)
