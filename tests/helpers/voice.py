@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tests.helpers import notebooks
+
 ROOT = Path(__file__).parents[2]
 KINDS = ("docstrings", "pages", "messages", "commits")
 # The limit of each kind in this order, then the pattern; "-" is no limit.
@@ -65,7 +67,8 @@ def messages(folder: Path) -> list[str]:
 def pages() -> list[str]:
     """The pages for people: all but the reference that Beam generates."""
     files = {*ROOT.glob("docs/*.md"), ROOT / "README.md"} - {ROOT / "docs" / "yaml_reference.md"}
-    return [prose(path.read_text(encoding="utf-8")) for path in sorted(files)]
+    texts = [path.read_text(encoding="utf-8") for path in sorted(files)]
+    return [prose(text) for text in [*texts, *map(notebooks.text, notebooks.NOTEBOOKS)]]
 
 
 def prose(text: str) -> str:
