@@ -230,7 +230,7 @@ def rehearse(
     >>> unit = {"privacy_id": "person", "records": {"max_records": 2}}
     >>> settings = {"kind": "frequencies", "item": "city", "privacy_unit": unit, "privacy": {"epsilon": 1}}
     >>> found = rehearse(trips, settings)
-    >>> [row.exact for row in found.rows], round(found.taken, 2)
+    >>> [row.exact for row in found.rows], round(found.clipped_share, 2)
     ([4000.0, 2000.0], 0.33)
     """
     declared = read_declared(settings)
@@ -252,7 +252,7 @@ def rehearse(
         warnings.warn(words, InputWarning, stacklevel=3)
     by_key = released if declared.is_keyed else {None: released}
     order = sorted((key for key in whole.by_key if key in by_key), key=lambda key: -whole.by_key[key].weights.sum())
-    rows, weights, taken, outside = defaultdict(list), defaultdict[Any, float](float), 0.0, 0
+    rows, weights, clipped_share, outside = defaultdict(list), defaultdict[Any, float](float), 0.0, 0
     for name, (count, item) in metrics.items():
         alone = dataclasses.replace(declared, count=count, item=item)
         exact = Sample.of(alone, opened) if name else whole
@@ -260,7 +260,7 @@ def rehearse(
         outside += exact.outside
         for key, each in kept.items():
             weights[key] += each.weights.sum()
-        taken = max(taken, 1 - _share(sum(each.weights.sum() for each in kept.values()), exact.weight))
+        clipped_share = max(clipped_share, 1 - _share(sum(each.weights.sum() for each in kept.values()), exact.weight))
         for key in order:
             both = exact.by_key.get(key, NOTHING), kept.get(key, NOTHING)
             for row in asked[name].rows(alone.spec.domain, exact, *both, by_key[key].parts[name]):
@@ -279,7 +279,7 @@ def rehearse(
         whole.records,
         whole.unused,
         outside,
-        None if declared.privacy_unit.bounds.signed else taken,
+        None if declared.privacy_unit.bounds.signed else clipped_share,
         weakest(each.clipping() for each in by_key.values()) if by_key else Clipping(),
         RehearsedKeys(len(whole.by_key), len(order), _share(released_weight, total)) if declared.is_keyed else None,
     )
@@ -410,8 +410,8 @@ class Rehearsal:
       records: record count of the sample.
       unused: unusable records, whose value is missing, has another type or is not listed.
       outside: values outside an ordered domain, which count at its ends.
-      taken: exact clipping loss, as a share of the usable weight. With several metrics, the largest. `None` if records
-        may delete.
+      clipped_share: exact clipping loss, as a share of the usable weight. With several metrics, the largest. `None` if
+        records may delete.
       clipping: private estimate of the clipping loss. With several keys, the weakest state.
       keys: number and share of the released keys. `None` without keys.
     """
@@ -420,7 +420,7 @@ class Rehearsal:
     records: int
     unused: int
     outside: int
-    taken: float | None
+    clipped_share: float | None
     clipping: Clipping
     keys: RehearsedKeys | None = None
 
@@ -455,11 +455,11 @@ class Rehearsal:
         if self.outside:
             of_all = f"{self.outside:,} values of {self.records:,} records"
             yield f"Outside of the domain: {of_all}, which count at its ends."
-        taken = "With deletions, the share that the bounds removed is unknown"
-        if self.taken is not None:
+        removed = "With deletions, the share that the bounds removed is unknown"
+        if self.clipped_share is not None:
             most = ", for the metric that lost most" if any(row.metric for row in self.rows) else ""
-            taken = f"The bounds removed {_percent(self.taken)} of the weight that can be counted{most}"
-        yield f"{taken}. A release reports: {self.clipping}"
+            removed = f"The bounds removed {_percent(self.clipped_share)} of the weight that can be counted{most}"
+        yield f"{removed}. A release reports: {self.clipping}"
         yield PUBLIC_ALONE
 
 

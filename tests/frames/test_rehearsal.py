@@ -83,7 +83,7 @@ def test_exact_numbers_are_those_of_all_records(form: str) -> None:
     found = rehearse(FORMS[form](), of(SKETCH), k=5)
     assert [(row.asked, row.exact) for row in found.rows] == Counter(CITIES).most_common(5)
     kept = sum(min(count, 4) for count in Counter(PERSON.tolist()).values())
-    assert found.taken == pytest.approx(1 - kept / 6000)
+    assert found.clipped_share == pytest.approx(1 - kept / 6000)
     assert found.keys is None
     assert all(0 <= row.bounded <= row.exact and row.key is None for row in found.rows)
     for row in found.rows:  # 20 are 20 deviations of an estimate and more: a false alarm below 1e-80
@@ -167,7 +167,7 @@ def test_weights_count() -> None:
     sums = pd.DataFrame({"city": CITIES, "paid": PAID}).groupby("city")["paid"].sum().sort_values(ascending=False)
     found = rehearse(TABLE, declared, k=3)
     assert [(row.asked, row.exact) for row in found.rows] == [*sums.head(3).items()]
-    assert found.taken == pytest.approx(1 - np.minimum(PAID, 50).sum() / PAID.sum())
+    assert found.clipped_share == pytest.approx(1 - np.minimum(PAID, 50).sum() / PAID.sum())
 
 
 HOLES = pa.table(
@@ -238,7 +238,7 @@ def test_exact_numbers_are_those_of_all_records_that_can_be_counted(
 def test_records_without_an_id_are_not_what_the_bounds_took() -> None:
     half = pa.table({"person": [None] * 300 + list(range(700)), "city": ["Oslo"] * 1000})
     found = rehearse(half, of(SKETCH))
-    assert (found.taken, found.unused, found.rows[0].exact) == (0, 300, 700)
+    assert (found.clipped_share, found.unused, found.rows[0].exact) == (0, 300, 700)
     words = "Not counted: 300 of 1,000 records, where a value is missing, of another type or not listed."
     assert words in str(found)
 
@@ -247,13 +247,13 @@ def test_deletions_leave_open_what_the_bounds_took() -> None:
     privacy_unit = PrivacyId("person", RecordBounds(4, max_weight=9, signed=True))
     table = pa.table({"person": [1, 2, 3], "city": ["Oslo", "Oslo", "Rome"], "w": [3, -7, 2]})
     found = rehearse(table, of(SKETCH, privacy_unit, weight="w"))
-    assert found.taken is None
+    assert found.clipped_share is None
     assert [(row.asked, row.exact, row.bounded) for row in found.rows] == [("Rome", 2, 2), ("Oslo", -4, -4)]
     unknown = "With deletions, the share that the bounds removed is unknown. A release reports: Clipping: not measured"
     assert unknown in str(found)
     unsigned = of(SKETCH, PrivacyId("person", RecordBounds(4, max_weight=9)), weight="w")
     with pytest.warns(InputWarning, match="negative values"):
-        assert rehearse(table, unsigned).taken == 0  # and not 3 in place of -2
+        assert rehearse(table, unsigned).clipped_share == 0  # and not 3 in place of -2
 
 
 def test_items_are_named_as_the_domain_counts_them() -> None:
@@ -354,7 +354,7 @@ def test_of_several_metrics_the_loss_is_that_of_the_one_that_lost_most() -> None
         "mean": Metric(Statistics(IntegerDomain(0, 9)), "minutes"),
     }
     found = rehearse(table, ReleaseSpec(Metrics(metrics), MUCH, PrivacyId("person", NormBound(3))))
-    assert found.taken == pytest.approx(1 - 3 / (3**2 + 6**2) ** 0.5, abs=1e-3)
+    assert found.clipped_share == pytest.approx(1 - 3 / (3**2 + 6**2) ** 0.5, abs=1e-3)
     assert "for the metric that lost most" in str(found)
 
 
@@ -374,7 +374,7 @@ def test_it_says_that_the_sample_must_be_public() -> None:
         "Exact and bounded numbers are of the sample, which must be public or made up"
     )
     empty = rehearse(TABLE.slice(0, 0), of(SKETCH))
-    assert (empty.rows, empty.taken) == ((), 0.0)
+    assert (empty.rows, empty.clipped_share) == ((), 0.0)
     assert "Not counted: 0 of 0 records" in str(empty)
 
 
@@ -461,7 +461,7 @@ def test_metrics_are_rehearsed_by_name() -> None:
         of_cities = Counter(city for city, is_first in zip(CITIES, first, strict=True) if is_first).most_common(2)
         assert [(row.asked, row.exact) for row in found.rows if row.metric == "cities"][:2] == of_cities
         assert all(abs(row.private - row.bounded) < 300 for row in exact.values() if row.metric == "cities")
-        assert (found.unused, found.taken) == (int((COUNTRY == "DK").sum()) if keys else 0, 0)
+        assert (found.unused, found.clipped_share) == (int((COUNTRY == "DK").sum()) if keys else 0, 0)
         assert re.search(r"^mean: count ", str(found), re.MULTILINE)
         assert found.as_dict()["rows"][0]["metric"] == "mean"
 
@@ -482,6 +482,6 @@ def test_privacy_ids_are_rehearsed(bounds: Any) -> None:
 
 def test_a_mean_that_cannot_be_told_is_said_so() -> None:
     row = Rehearsed(None, "mean", 20.5, 20.5, None, 0.0, 90.0)
-    found = Rehearsal((row,), records=1, unused=0, outside=0, taken=0.0, clipping=Clipping())
+    found = Rehearsal((row,), records=1, unused=0, outside=0, clipped_share=0.0, clipping=Clipping())
     assert re.search(r"^mean +20.5 +20.5 +-  0 to 90$", str(found), re.MULTILINE)
     assert json.loads(json.dumps(found.as_dict()))["rows"][0]["private"] is None
