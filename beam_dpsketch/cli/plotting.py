@@ -25,7 +25,7 @@ from beam_dpsketch.errors import UsageError
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
-from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, places_of, text, to_bytes
+from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, places_of, share_limits, text, to_bytes
 from beam_dpsketch.plots.pictures import WINDOW_ENDS, WINDOW_STARTS, counted, intervals_of, is_logarithmic, show_growth
 from beam_dpsketch.statement.showing import in_words, is_key_column
 
@@ -63,6 +63,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
         for axes, panel, title in zip(grid, panels, _titles(panels), strict=True):
             _DRAWN[names.drawing.form](axes, panel, names)
             axes.set_title(title, fontsize=11)
+        share_limits(grid, _SHARED[names.drawing.form])
         add_common_legend(figure, grid, [panel.answered for panel in panels])
         return to_bytes(figure, kind)
     except ImportError as error:
@@ -108,6 +109,8 @@ def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
 
 
 _DRAWN = {"cdf": _draw_cdf, "bars": _draw_top, "histogram": _draw_histogram, "lines": _draw_over_time}
+_SHARED = {"cdf": "x", "bars": "x", "histogram": "y", "lines": "xy"}
+"""Axes with the same limits in all panels."""
 
 
 def _look(panel: Panel, names: Names) -> Look:

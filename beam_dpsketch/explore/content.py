@@ -203,7 +203,7 @@ def contents_of(chosen: Chosen, wanted: Wanted) -> Iterator[dict[str, Any]]:
             "clipping": part.clipping().as_dict(),
             "statement": released.privacy.facts,
             "notes": [*_notes(chosen, part)],
-            "holds": "" if released._holds is None else f"it holds {released._holds}",
+            "holds": "" if released._holds is None else f"it contains {released._holds}",
             "numbers": [*_numbers(chosen, part, wanted)],
             "top": top_of(part, wanted),
             "reading": encoded(part.reading(wanted.confidence)),
@@ -393,14 +393,12 @@ def _words(far: Interval | None, has_rows: bool, confidence: float) -> Iterator[
     if has_rows:
         yield (
             "Top lists favor changes whose noise was high, so intervals are right less often than those of items that "
-            "are chosen before looking. More or less is said where it holds for all of them together, with "
-            f"{100 * confidence:.10g} %. Before and after are read apart, so they may differ by another number."
+            "are chosen before looking. A direction is given if all of them together are right with at least "
+            f"{100 * confidence:.10g} % confidence. A change is estimated by itself, so it may differ from after minus "
+            "before."
         )
     else:
-        yield "There is no list of items to compare: give candidates, a public list, when the page is made."
+        yield "Without a list of items, no changes are shown. Pass a public list of candidates when you make the page."
     if far is not None:
         estimate, lower, upper = (within(each, far.lower, far.upper) for each in far)
-        yield (
-            f"All changes together have a length of {estimate}, from {lower} to {upper}: the root of the sum of their "
-            "squares."
-        )
+        yield (f"The L2 distance, the root of the sum of all squared changes, is {estimate}, from {lower} to {upper}.")

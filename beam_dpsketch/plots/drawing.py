@@ -13,6 +13,7 @@ import io
 import logging
 import math
 import warnings
+from collections import defaultdict
 from collections.abc import Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -174,6 +175,18 @@ def panel_grid(panels: int, columns: int, size: tuple[float, float]) -> tuple[An
     for axes in grid.flat[panels:]:
         axes.set_visible(False)
     return figure, list(grid.flat[:panels])
+
+
+def share_limits(panels: Sequence[Any], sides: str) -> None:
+    """Give panels with equal labels and scales the same limits on these axes, "x", "y" or "xy"."""
+    for side in sides:
+        alike = defaultdict(list)
+        for axes in panels:
+            alike[getattr(axes, f"get_{side}label")(), getattr(axes, f"get_{side}scale")()].append(axes)
+        for group in alike.values():
+            low, high = zip(*(getattr(axes, f"get_{side}lim")() for axes in group), strict=True)
+            for axes in group:
+                getattr(axes, f"set_{side}lim")(min(low), max(high))
 
 
 def add_common_legend(figure: Any, grid: list[Any], answers: Sequence[Told]) -> None:

@@ -126,6 +126,30 @@ def test_a_key_is_chosen_without_making_all_again(browser: Browser, tmp_path: pa
     assert not browser.complaints()
 
 
+@pytest.mark.browser
+def test_a_table_of_keys_has_the_key_columns_of_its_file(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Other files on the page may have other key columns."""
+    table = pa.table({"person": [*range(60)], "item": ["a", "b"] * 30, "city": ["Oslo"] * 30 + ["Rome"] * 30})
+    settings = {"kind": "frequencies", "item": "item", "listed_items": ["a", "b"], "privacy": {"rho": 5}}
+    unit = {"privacy_id": "person", "records": {"max_records": 1, "max_keys": 1}}
+    entries = []
+    for file, field in (("one", "city"), ("two", ["city", "item"])):
+        keys = {"assume_public": True, "field": field}
+        found = release_frame(table, {**settings, "privacy_unit": unit, "keys": keys})
+        entries += [Explored(each, file=file, key=key) for key, each in found.items()]
+    (tmp_path / "page.html").write_text(explore(entries), encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    of_keys = "[...document.querySelectorAll('#ask table')].at(-1).querySelectorAll('th[scope=col]')"
+    heads = f"return [...{of_keys}].map((it) => it.innerText)"
+    shown = []
+    for file in range(2):
+        choose = "const box = document.getElementById('choose-file'); box.selectedIndex = arguments[0];"
+        browser.run(choose + "box.dispatchEvent(new Event('change'))", file)
+        shown.append([head.strip() for head in browser.run(heads)][:-3])
+    assert shown == [["key"], ["city", "key_2"]]
+    assert not browser.complaints()
+
+
 def test_all_candidates_are_in_the_page() -> None:
     page = explore(cities(), candidates=names(2600))
     assert json.dumps(names(2600), separators=(",", ":")) in page

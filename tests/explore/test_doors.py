@@ -221,7 +221,7 @@ def test_changes() -> None:
     assert [row["item"] for row in change["rows"]] == [str(item) for item in expected.item]
     assert [row["change"] for row in change["rows"]] == pytest.approx(expected.change)
     distance = delays(2).distance(delays(1))
-    assert f"have a length of {distance.estimate:,.1f}, from" in " ".join(change["words"])
+    assert f"squared changes, is {distance.estimate:,.1f}, from" in " ".join(change["words"])
 
 
 def test_noise_is_no_change() -> None:

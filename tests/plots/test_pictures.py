@@ -16,7 +16,7 @@ from beam_dpsketch import Clipping, Frequencies
 from beam_dpsketch.answers.notes import Basis
 from beam_dpsketch.answers.rows import Intervals
 from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
-from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
+from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, share_limits, to_bytes
 from beam_dpsketch.statement.tabular import Note
 
 pytest.importorskip("matplotlib")
@@ -147,6 +147,18 @@ def test_panels_share_one_legend() -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["95 % intervals", "private estimate"]
     assert len(figure.axes) == 4
     assert not figure.axes[3].get_visible()
+
+
+def test_panels_of_one_label_and_scale_have_the_same_limits() -> None:
+    _, grid = panel_grid(4, 2, (4, 3))
+    looks = [Look(weight="visits"), Look(weight="visits"), Look(weight="minutes")]
+    for axes, size, look in zip(grid, (1, 3, 50), looks, strict=False):
+        plot_top_k(frequencies(*range(size)), axes=axes, look=look)
+    plot_cdf(SHARES, [1, 10, 20], axes=grid[3], look=Look(value="visits", logarithmic=True))
+    own = [axes.get_xlim() for axes in grid]
+    assert own[0] != own[1]
+    share_limits(grid, "x")
+    assert [axes.get_xlim() for axes in grid] == [own[1], *own[1:]]
 
 
 def test_intervals_have_the_name_that_answers_give_and_notes_stand_below() -> None:

@@ -34,7 +34,7 @@ function askItems(release, reader, follow) {
   const controls = [labelled("item", "Item", box), types.length > 1 ? labelled("item-type", "Read as", type) : null];
   const asking = questionOf(
     release,
-    "How much is there of one item?",
+    "Count of an item",
     "item",
     controls,
     () => {

@@ -18,6 +18,7 @@ function tableOfKeys(alike) {
   const place = element("div", {});
   const [release] = alike;
   const names = release.numbers.map((/** @type {any} */ each) => each.words);
+  const keys = KEYS.filter((name) => alike.some((each) => partOf(each, name) !== null));
   const choice = selection("number", "Of all keys", names, show);
   /** @param {number} number */
   function show(number) {
@@ -26,14 +27,14 @@ function tableOfKeys(alike) {
       const found = each.numbers.find((/** @type {any} */ other) => other.kind === kind);
       const shown = found ? interval(found) : { estimate: UNTOLD, between: "" };
       return [
-        ...KEYS.map((name) => named(partOf(each, name) ?? "")),
+        ...keys.map((name) => named(partOf(each, name) ?? "")),
         shown.estimate,
         shown.between,
         each.clipping.state,
       ];
     });
     const cut = `The table has the first ${spelled(MANY)} of ${spelled(alike.length)} keys. Choose another key above.`;
-    const columns = [...KEYS, "estimate ", "interval ", "clipping"];
+    const columns = [...keys, "estimate ", "interval ", "clipping"];
     place.replaceChildren(
       alike.length > MANY ? element("p", { class: "soft" }, cut) : "",
       table(`${words}, with ${release.intervals}`, columns, rows),

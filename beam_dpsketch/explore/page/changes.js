@@ -28,17 +28,17 @@ function showPair(place, found) {
   const rows = found.rows.map((/** @type {any} */ each) => {
     const { change, lower, upper, before, after } = each;
     const shown = interval({ estimate: change, lower, upper });
-    const says = !each.changed ? "cannot tell" : change > 0 ? "more" : "less";
+    const direction = !each.changed ? "cannot tell" : change > 0 ? "more" : "less";
     return [
       named(each.item),
       rounded(before, lower, upper),
       rounded(after, lower, upper),
       shown.estimate,
       shown.between,
-      says,
+      direction,
     ];
   });
-  const names = ["item", "before ", "after ", "change ", "interval ", "so it is"];
+  const names = ["item", "before ", "after ", "change ", "interval ", "direction"];
   place.replaceChildren(
     ...found.words.map((/** @type {string} */ words) => element("p", { class: "soft" }, words)),
     rows.length ? table(found.caption, names, rows) : "",

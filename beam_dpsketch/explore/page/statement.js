@@ -39,6 +39,6 @@ function numbersOf(release) {
     return [each.words, shown.estimate, shown.between];
   });
   return rows.length
-    ? table(`What the release says by itself, with ${release.intervals}`, ["about", "estimate ", "interval "], rows)
+    ? table(`Summary counts, with ${release.intervals}`, ["about", "estimate ", "interval "], rows)
     : "";
 }
