@@ -58,12 +58,16 @@ def of_frequencies(rows: list[Row]) -> list[Demand]:
 def of_decoding(rows: list[Row]) -> list[Demand]:
     """What a decoded dictionary gains over reading each item alone."""
     demands = []
-    for rho, unbiased, shrunk in (("0.1", 2.8, 0.65), ("1", 0.95, 0.45)):
-        median = only(rows, "mean", reading="median", rho=rho)
-        for reading, bar in (("decoded", unbiased), ("shrunk", shrunk)):
-            found = only(rows, "mean", reading=reading, rho=rho)
-            text = f"CountSketch ARE at 147 KB, rho = {rho}, {reading}; the median over rows has {median:.2f}"
-            demands.append(Demand(text, f"<= {bar:g}", f"{found:.3g}", found <= bar))
+    for rho, bar in (("0.1", 0.65), ("1", 0.45)):
+        readings = ("median", "decoded", "shrunk", "noise alone")
+        median, decoded, shrunk, least = (only(rows, "mean", reading=reading, rho=rho) for reading in readings)
+        text = f"CountSketch ARE at 147 KB, rho = {rho}"
+        over = f"{decoded:.3g} / {least:.3g} = {decoded / least:.3f}"
+        demands.append(
+            Demand(f"{text}, decoded / noise alone, the least possible", "<= 1.15", over, decoded <= 1.15 * least)
+        )
+        words = f"{text}, shrunk; the median over rows has {median:.2f}"
+        demands.append(Demand(words, f"<= {bar:g}", f"{shrunk:.3g}", shrunk <= bar))
     return demands
 
 
