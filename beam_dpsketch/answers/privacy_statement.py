@@ -103,7 +103,7 @@ def _in_words(statement: Stated) -> Clipping:
     if (most := bounds.as_dict().get("max_per_item")) is not None:
         words.append(f"records of a privacy id beyond {most} of an item")
     units = "records" if statement.privacy_unit.is_one_record else "privacy ids"
-    return Clipping(total=total, units=units, uncounted=(*words,))
+    return Clipping(total=total, units=units, uncounted=(*words,), clamps=Uncounted.CLAMPED in dropped)
 
 
 @functools.lru_cache(maxsize=256)  # all releases of a run share one histogram

@@ -56,6 +56,7 @@ class Clipping:
       total: the total, in words.
       units: the privacy units, in words.
       uncounted: records that the settings drop before any count, in words. No number here includes them.
+      clamps: whether values outside the value range count at its ends. No number here includes them.
     """
 
     state: ClippingState = ClippingState.NOT_MEASURED
@@ -73,6 +74,7 @@ class Clipping:
     total: str = "total count"
     units: str = "privacy ids"
     uncounted: tuple[str, ...] = ()
+    clamps: bool = False
 
     def limited_to(self, state: ClippingState) -> Clipping:
         """Weaken to a state, and drop the numbers that it lacks. A lower bound near 0 becomes NOT_DETECTED."""
@@ -80,7 +82,7 @@ class Clipping:
         if state is ClippingState.LOWER_BOUND and not self._is_detected:
             state = ClippingState.NOT_DETECTED
         if state is ClippingState.NOT_MEASURED:
-            return Clipping(total=self.total, units=self.units, uncounted=self.uncounted)
+            return Clipping(total=self.total, units=self.units, uncounted=self.uncounted, clamps=self.clamps)
         if state is self.state:
             return self
         unknown: dict[str, Any] = dict.fromkeys(("estimate", "upper_estimate", "weight", "upper_weight"), math.nan)
@@ -112,6 +114,8 @@ class Clipping:
         if self.uncounted:
             dropped = " and ".join(filter(None, (", ".join(self.uncounted[:-1]), self.uncounted[-1])))
             yield f"{dropped} are not counted, and not measured"
+        if self.clamps:
+            yield "values outside the value range are clamped, and not measured"
 
     @property
     def _known(self) -> str:

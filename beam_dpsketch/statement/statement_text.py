@@ -11,7 +11,7 @@ from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.summary_counts import RECORDS, UNITS, WEIGHT, Uncounted
+from beam_dpsketch.privacy.summary_counts import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.notes import KeyNote, ThresholdNote
@@ -58,7 +58,6 @@ def details(statement: Stated, clipping: Clipping) -> dict[str, str]:
     """Format the detail lines for auditors, by heading."""
     rows: Any = statement.over_time
     needed = "usable value" if statement.privacy_unit.is_one_record else "privacy id or a usable value"
-    clamped = "; values outside the declared range are clamped to its ends" * (Uncounted.CLAMPED in statement.uncounted)
     found = {
         "Definition": _definition(statement),
         "Accounting": _accounting(statement),
@@ -69,7 +68,7 @@ def details(statement: Stated, clipping: Clipping) -> dict[str, str]:
         "Intervals": _intervals(statement),
         "Assumptions": "" if statement.is_row else clipping.assumption,
         "Counts": "; ".join(_counts(statement)),
-        "Not counted": f"records without a {needed}{clamped}",
+        "Not counted": f"records without a {needed}",
         **in_words(statement.provenance),
     }
     return {heading: words for heading, words in found.items() if words}

@@ -319,7 +319,7 @@ UNCOUNTED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a number outside": (
         {"count": KINDS["statistics"][0]},
         {"item": 99},
-        "values outside the declared range are clamped to",
+        "values outside the value range are clamped, and not measured",
     ),
 }
 

@@ -332,3 +332,25 @@ def test_what_is_not_known_is_equal_to_what_is_not_known() -> None:
     assert len({Clipping(estimate=float("nan")), Clipping()}) == 1
     assert Clipping(at_least=0.1) != Clipping()
     assert Clipping(upper_estimate=float("inf")) != Clipping()
+
+
+CLAMPED = "values outside the value range are clamped, and not measured"
+RANGE = {"type": "integer", "low": 0, "high": 50}
+OF_VALUES: dict[str, tuple[dict[str, Any], bool]] = {
+    "statistics": ({"kind": "statistics", "domain": RANGE}, True),
+    "quantiles": ({"kind": "quantiles", "domain": RANGE}, True),
+    "logarithmic": ({"kind": "quantiles", "domain": {"type": "log", "low": 1, "high": 50}}, True),
+    "top_k": ({"kind": "top_k", "k": 3, "domain": {"type": "integer", "low": 0, "high": 2**32}}, True),
+    "addresses": ({"kind": "top_k", "k": 3, "domain": {"type": "ipv4"}}, False),
+    "frequencies": ({"kind": "frequencies"}, False),
+}
+
+
+@pytest.mark.parametrize("name", OF_VALUES)
+def test_clamped_values_are_named_in_the_clipping_line_of_each_kind_that_clamps(name: str) -> None:
+    settings, clamps = OF_VALUES[name]
+    asked = {"item": "x", "privacy_unit": "record", "privacy": {"rho": 1}, **settings}
+    found = release_frame(pd.DataFrame({"x": [1, 2, 99]}), asked)
+    assert (CLAMPED in found.privacy.text()) == clamps
+    assert (f" {CLAMPED.capitalize()}." in str(found.clipping())) == clamps
+    assert Clipping(clamps=True).limited_to(ClippingState.NOT_MEASURED).clamps

@@ -193,7 +193,7 @@ def check_truth(it: PrivacyStatement) -> None:
     assert ("Timeline" in found) == (it.over_time is not None)
     assert ("which keys" in found["Not hidden"]) == (Disclosure.KEYS in it.disclosed)
     assert ("which windows" in found["Not hidden"]) == (Disclosure.WINDOWS in it.disclosed)
-    assert ("clamped to its ends" in found["Not counted"]) == (Uncounted.CLAMPED in it.uncounted)
+    assert ("outside the value range are clamped" in found["Clipping"]) == (Uncounted.CLAMPED in it.uncounted)
     assert ("scale =" in found["Noise"]) == (it.noise is Noise.LAPLACE)
     split = [float(each) for each in re.findall(r"([\d.e-]+) % ", found.get("Budget split", ""))]
     assert not split or sum(split) == pytest.approx(100, abs=0.1)

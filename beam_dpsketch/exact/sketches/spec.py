@@ -60,7 +60,8 @@ class Spec:
         """Items that are dropped, or counted as other items."""
         specs = self.fields.values()
         listed = Uncounted.UNLISTED_ITEMS if any(each.is_listed for each in specs) else Uncounted.NOTHING
-        return listed | Uncounted.CLAMPED if any(isinstance(each.domain, Domain) for each in specs) else listed
+        clamps = any(isinstance(each.domain, Domain) and each.domain.doubt for each in specs)
+        return listed | Uncounted.CLAMPED if clamps else listed
 
     @property
     def leading(self) -> tuple[Spec, Fraction]:
