@@ -16,6 +16,7 @@ import numpy as np
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.estimators.comparing import ReleasedTable
 from beam_dpsketch.answers.estimators.decoding import DecodedList
+from beam_dpsketch.answers.estimators.presence import exceeds_noise
 from beam_dpsketch.answers.flat import Decoded, Dictionary
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.released import Released
@@ -34,7 +35,7 @@ from beam_dpsketch.statement.notes import ThresholdNote
 from beam_dpsketch.statement.showing import in_words, shown
 from beam_dpsketch.statement.summary_notes import Interval, SummaryNote
 
-_MOST_COMPARED, _SURE = 10_000, 0.99
+_MOST_COMPARED = 10_000
 _TYPE_NAMES = {str: "text", int: "int", bytes: "bytes", tuple: "tuple"}
 
 
@@ -154,7 +155,7 @@ class ReleasedCount(Released):
 
     @property
     def _exceeds_noise(self) -> bool:
-        return bool(abs(self.counters[0]) > self.privacy.margin(_SURE))
+        return exceeds_noise(self.counters, self._noise_variance(), has_signs=False, fourth=self._fourth_cumulant())
 
     @property
     def _size(self) -> str:

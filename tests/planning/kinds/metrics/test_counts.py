@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -31,9 +32,13 @@ from beam_dpsketch import (
     SummaryCounts,
     release_frame,
 )
+from beam_dpsketch.answers.metrics import ReleasedMetrics
+from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.noise.tables import aside, counters
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.summary_counts import UNITS
+from tests.helpers import by_hand
 from tests.helpers.side_releases import no_noise
 
 KEYS = ["a", "b", "c"]
@@ -109,6 +114,17 @@ def test_all_doors_count_the_same(bounds: Any) -> None:
         assert "privacy ids" in repr(released["people"])
     both = found["a"].combine(release_frame(table_of(*people), declared(bounds))["a"])
     assert both["people"].count().estimate == pytest.approx(6, abs=0.1)
+
+
+@pytest.mark.parametrize("noise", [Noise.GAUSSIAN, Noise.LAPLACE])
+def test_a_count_of_noise_alone_exceeds_it_in_one_of_a_thousand_releases(noise: Noise) -> None:
+    """The two-sided quantiles of the noise are planted as counts."""
+    counted, parameter = Metrics({"visits": Metric(RecordCount())}).spec, Fraction(2 * 10**6)
+    pure = {"pure": Fraction(1), "pure_rho": Fraction(1, 2)} if noise is Noise.LAPLACE else {}
+    said = by_hand.statement(sigma_squared_per_level=(parameter,), noise=noise, **pure)
+    for share, is_empty in ((0.99, True), (0.999, True), (0.9998, False)):
+        reach = np.array([math.ceil(noise.margin(parameter, share, said.weight_bits))])
+        assert ("may_be_empty" in codes(ReleasedMetrics(counted, reach, said).notes)) == is_empty, share
 
 
 REFUSED: dict[str, tuple[Any, Any, str]] = {
