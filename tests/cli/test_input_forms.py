@@ -85,6 +85,7 @@ def test_all_forms_have_the_exact_counters_of_one_file(
             part = TABLE.slice(80 * number + start, end - start).select(["person", "city", *keeps])
             write(f"in/day={day}/part-{start:02d}-{end:02d}{next(parts)}", part)
         Path(f"in/day={day}/_SUCCESS").touch()
+        Path(f"in/day={day}/_latest").symlink_to("moved.csv")
         Path(f"in/day={day}/.part.crc").write_bytes(b"x")
         write(f"in/day={day}/_temporary/0/part{endings[0]}", TABLE)
         Path(f"in/day={day}/part-99{endings[0].removesuffix('.gz').removesuffix('.zst')}").touch()
@@ -179,6 +180,7 @@ OPTIONS = shlex.split("--kind frequencies --item city --rho 1 --privacy-id perso
         ("commas.tsv", "This line has no tab, but a comma. Write the file with tabs between columns"),
         ("twice.parquet", "twice.parquet: has the column 'city' twice"),
         ("partly", "partly/part-1.parquet: has no column 'city', unlike partly/city=Oslo/part-0.parquet"),
+        ("links", "links/day=1/part-1.csv: is a link to a missing file. Restore the file, or remove the link"),
     ],
 )
 def test_mistakes_are_one_line_and_nothing_is_spent(files: str, words: str) -> None:
@@ -197,6 +199,8 @@ def test_mistakes_are_one_line_and_nothing_is_spent(files: str, words: str) -> N
     pq.write_table(pa.Table.from_arrays([TABLE["city"]] * 2, names=["city"] * 2), "twice.parquet")
     write("partly/city=Oslo/part-0.parquet", TABLE.select(["person"]))
     write("partly/part-1.parquet", TABLE.select(["person"]))
+    write("links/day=1/part-0.csv")
+    Path("links/day=1/part-1.csv").symlink_to("moved.csv")
     code, printed = run("run", *files.split(), *OPTIONS)
     assert (code, words in printed) == (2, True), printed
     assert not Path("out.dpsketch").exists()

@@ -284,9 +284,14 @@ def _is_wanted(path: str, pattern: str) -> bool:
 
 
 def _files_in(folder: str) -> list[str]:
-    """List the files in a folder and below, except names that begin with `_` or `.`."""
+    """List the files in a folder and below, except names that begin with `_` or `.`. Refuse broken links."""
     import pyarrow.dataset as ds  # lazy import: slow
 
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [each for each in folders if not each.startswith(_SKIPPED)]
+        for path in (os.path.join(parent, each) for each in names if not each.startswith(_SKIPPED)):
+            if not os.path.exists(path):  # the dataset would skip it
+                raise UsageError(f"{path}: is a link to a missing file. Restore the file, or remove the link")
     nothing, local = pa.schema([]), pa.fs.LocalFileSystem()
     with _reading(folder, "the folder cannot be listed. File names must be UTF-8"):
         return ds.dataset(folder, nothing, "parquet", local, ignore_prefixes=[*_SKIPPED]).files
