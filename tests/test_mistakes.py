@@ -228,7 +228,9 @@ def test_public_classes_show_their_calls_and_keep_their_own_errors() -> None:
 
 MEANT = {
     "mean": "statistics",
-    "count": "frequencies",
+    "counts": "frequencies",
+    "count": "metrics",
+    "privacy_ids": "metrics",
     "sum": "statistics",
     "percentile": "quantiles",
     "median": "quantiles",
@@ -245,9 +247,9 @@ def test_a_kind_names_the_one_that_does_it(kind: str) -> None:
     with pytest.raises(ConfigError, match=r"^kind: expected one of frequencies, .*") as caught:
         read_release({**COUNT, "kind": kind})
     assert message in str(caught.value)
-    if kind == "count":  # a kind of metric
-        return
     assert message in run("plan", "--kind", kind)[1]
+    if MEANT[kind] == "metrics":
+        return
     metrics = [{"name": "a", "kind": kind, "item": "city"}]
     with pytest.raises(ConfigError) as caught:
         read_release({"kind": "metrics", "metrics": metrics, "privacy": {"rho": 1}, "privacy_unit": "record"})
@@ -272,7 +274,7 @@ LINES = {
     "run x.csv --date 2026-03-01": "--date has no value. Remove the text after it",
     "run x.csv --public-partitions x.txt": "unknown option --public-partitions. Did you mean '--public-keys'?",
     "plan --max-contributions-per-partition 3": "Did you mean '--max-records'?",
-    **{f"plan --kind {kind}": "--kind metrics requires --config FILE" for kind in ("metrics", "count", "privacy_ids")},
+    "plan --kind metrics": "--metrics is missing. With --kind metrics, set the list of metrics, such as",
 }  # fmt: skip
 
 

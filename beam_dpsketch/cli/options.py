@@ -19,7 +19,7 @@ from beam_dpsketch.config.plain import plain
 from beam_dpsketch.config.settings import RELEASE_BLOCK
 from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
-from beam_dpsketch.planning.kinds import KINDS, METRIC_KINDS
+from beam_dpsketch.planning.kinds import KINDS
 
 Settings = dict[str, Any]
 
@@ -80,7 +80,10 @@ _SPELLED = {option.path.split(".")[-1]: _spelled(name) for name, option in rever
 
 _MISSING = {
     "kind": f"--kind is missing. Set one of {', '.join(KINDS)}, or use a settings file: --config FILE",
-    "metrics": "--kind metrics requires --config FILE, a settings file with kind: metrics and the list of metrics",
+    "metrics": (
+        "--metrics is missing. With --kind metrics, set the list of metrics, such as '[{name: visits, kind: count}, "
+        "{name: pages, kind: frequencies, item: page}]'"
+    ),
     "item": "--item is missing. Set the column that is counted",
     "privacy": "--epsilon and --delta, or --rho, are missing. Set the privacy loss of the release",
     "privacy.ledger": "--ledger is missing. With --account, set the ledger that pays, a file or a PostgreSQL URL",
@@ -222,8 +225,6 @@ def _remove(settings: Settings, path: list[str], option: _Option) -> None:
 def _in_words_of_options(error: RefusalError, given: Mapping[str, str], arguments: argparse.Namespace) -> str:
     """Rewrite a message about settings with the option in place of the path, if the option was given."""
     path, message, file = error.argument, error.words, arguments.config
-    if file is None and path == "kind" and arguments.kind in METRIC_KINDS:
-        return _MISSING["metrics"]
     if file is None and path not in given and (missing := _missing(path, given, arguments.kind)):
         return missing
     covering = _covering(path, given)

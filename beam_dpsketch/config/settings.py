@@ -277,7 +277,7 @@ TREE_BLOCK = block_of("Tree", TreeSpec.for_memory, {
 
 _ONE: Mapping[str, Entry] = {
     "kind": Entry(f"the kind of release: {', '.join(f'`{kind}`' for kind in KINDS)}", one_of(tuple(KINDS), ALIASES),
-                  f"one of {', '.join(KINDS)}", option=Option("KIND")),
+                  f"one of {', '.join(KINDS)}", option=Option("KIND", f"the kind of release: {', '.join(KINDS)}")),
     "item": Entry("the field that is counted", TEXT_FORM, "such as item: city",
                   without=_having("metrics"), option=Option("COLUMN")),
     "domain": Entry(
@@ -354,7 +354,7 @@ RELEASE_BLOCK = Block("Release", {
     "metrics": Entry(
         "several metrics of the same records, a list of blocks, each with the settings of its kind",
         ListOf(METRIC_BLOCK), "the metrics, such as metrics: [{name: pages, kind: frequencies, item: page}, ...]",
-        _having("metrics")),
+        _having("metrics"), option=Option("METRICS", "the metrics, such as '[{name: visits, kind: count}]'")),
 }, (
     ("windows", "horizon"), ("layout", "tree"), ("layout", "optimize_for"), ("tree", "optimize_for"),
     ("tree", "method"), ("spec", "listed_items"),

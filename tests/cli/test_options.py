@@ -105,6 +105,12 @@ def read(line: str) -> ReleaseSpec:
             "privacy_unit: record, "
             "keys: {assume_public: true, field: c}}",
         ),
+        (
+            f"--kind metrics --metrics '[{{name: n, kind: count}}, {{name: c, kind: frequencies, item: city}}]' "
+            f"{SPEND} {PEOPLE}",
+            "{kind: metrics, metrics: [{name: n, kind: count}, {name: c, kind: frequencies, item: city}], "
+            "privacy: {epsilon: 1, delta: 1e-6}, privacy_unit: {privacy_id: person, norm: {max_norm: 10}}}",
+        ),
         ("--config s.yaml", FILE),
         ("--config s.yaml --epsilon 3 --k 7", FILE.replace("epsilon: 2", "epsilon: 3").replace("k: 5", "k: 7")),
         ("--config s.yaml --rho 3", FILE.replace("epsilon: 2", "rho: 3")),
@@ -186,6 +192,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{TOP} {PEOPLE} --k 0", "--k: must be at least 1, got 0"),
         (f"{TOP} {PEOPLE} --domain '{{type: integer, low: 2}}'", "--domain: high: is missing. Set the largest value"),
         (f"{TOP} {PEOPLE} --domain '{{'", "--domain: line 1, column 2"),
+        (f"--kind metrics {SPEND} {PEOPLE} --metrics '[{{name: n, kind: top}}]'", "--metrics: kind: expected one of"),
         ("--config s.yaml --kind frequencies", "s.yaml: domain: is not a setting of kind frequencies"),
         ("--config s.yaml --max-keys 1", "--max-keys: is supported only with --select-keys"),
         (

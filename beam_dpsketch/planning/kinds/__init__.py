@@ -19,7 +19,8 @@ METRIC_KINDS: Mapping[str, type[Count]] = {
 """Kinds of metrics by their names in settings."""
 
 ALIASES = {
-    **dict.fromkeys(("count", "counts", "frequency", "value_counts"), "frequencies"),
+    **dict.fromkeys(METRIC_KINDS.keys() - KINDS.keys(), "metrics"),
+    **dict.fromkeys(("counts", "frequency", "value_counts"), "frequencies"),
     **dict.fromkeys(("quantile", "percentile", "percentiles", "median", "histogram", "cdf"), "quantiles"),
     **dict.fromkeys(("mean", "average", "avg", "sum", "total", "variance", "var", "std", "stddev"), "statistics"),
     **dict.fromkeys(("topk", "top", "heavy_hitters", "most_common"), "top_k"),
