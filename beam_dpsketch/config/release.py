@@ -44,7 +44,7 @@ from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.summary_counts import SummaryCounts
 
 _USE = "set epsilon and delta, such as epsilon: 2 and delta: 1.0e-6, or rho"
-_SHARE, _LEDGER = "epsilon: 2, delta: 1.0e-6, share: 1/4", "ledger: spent.db and account: visits"
+_LEDGER = "ledger: spent.db and account: visits"
 _WHOM = "set privacy_id, the field with the privacy id, or use privacy_unit: record, which protects single records only"
 _HOW_MUCH = "set norm, such as norm: {max_norm: 10} or norm: auto, or records"
 _ALONE = (
@@ -185,12 +185,7 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
     >>> read_privacy({"rho": 0.2, "share": "1/4"}).rho
     Fraction(1, 20)
     """
-    given = plain(settings, path)
-    if isinstance(given, dict) and "of" in given:
-        raise refusal(
-            join(path, "of"), "is not a setting. Set share next to the whole budget, such as " + _SHARE, "E802"
-        )
-    given = read_block(given, path, table.PRIVACY_BLOCK, summary_counts=read_summary_counts)
+    given = read_block(settings, path, table.PRIVACY_BLOCK, summary_counts=read_summary_counts)
     paying: dict[str, Any] = {name: given.pop(name) for name in ("ledger", "account") if name in given}
     share = given.pop("share", None)
     take_one(given, path, ("epsilon", "rho"), _USE)
