@@ -301,6 +301,12 @@ class AllAtOnce:
         """Collect an error."""
         self._found += error.refusals
 
+    def result(self, found: T | None) -> T:
+        """Raise the collected errors, if there are any. Otherwise return this result of `do`."""
+        self.end()
+        assert found is not None
+        return found
+
     def end(self) -> None:
         """Raise the collected errors, if there are any."""
         if self._found:

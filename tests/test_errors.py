@@ -207,3 +207,12 @@ def test_one_refusal_is_raised_as_it_is() -> None:
         PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=3)  # type: ignore[call-overload]
     PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=Record())
     PrivateFrequencies(SketchSpec(), SPENT, privacy_unit=UNIT)
+
+
+def test_the_last_check_has_a_result_unless_any_refused() -> None:
+    checks = AllAtOnce()
+    assert checks.result(checks.do(NormBound, 3)) == NormBound(3)
+    checks.do(NormBound, -1)
+    for found in (checks.do(NormBound, 3), None):
+        with pytest.raises(ArgumentError, match="max_norm"):
+            checks.result(found)

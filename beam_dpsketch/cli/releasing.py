@@ -48,10 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     Each window has its own file. With keys, a file contains a release per key.
     """
-    with AllAtOnce() as checks:
-        checks.do(_check_output, arguments.output, replace=arguments.replace)
-        declared = checks.do(read_config, arguments)
-    assert declared is not None  # otherwise the block has raised
+    checks = AllAtOnce()
+    checks.do(_check_output, arguments.output, replace=arguments.replace)
+    declared = checks.result(checks.do(read_config, arguments))
     try:
         released = _released(arguments, declared)
     except KeyboardInterrupt:

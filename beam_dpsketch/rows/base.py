@@ -156,9 +156,8 @@ class PrivateRows(RowTransform):
             self._ask = None if declared is None else checks.do(self._read_ask, ask, declared)
             secret = None if noise is None else checks.do(read_noise, noise)
             scale = None if size is None else checks.do(read_scale, size)
-        assert declared is not None
-        self._declared = declared
-        self._private = private_transform(declared)
+        self._declared = checks.result(declared)
+        self._private = private_transform(self._declared)
         if secret is not None:
             self._private = self._private.with_idempotent_noise(**secret)
         if scale is not None:

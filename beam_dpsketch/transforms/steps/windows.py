@@ -32,10 +32,8 @@ _FINER = "For early answers, use finer windows, each with its own release"
 
 def check_windowing(elements: beam.PCollection) -> Windowing:
     """Describe the windows of elements. Raise `WindowingError` if any may be released more than once."""
-    with AllAtOnce() as checks:
-        described = _described(elements, checks)
-    assert described is not None
-    return described
+    checks = AllAtOnce()
+    return checks.result(_described(elements, checks))
 
 
 def _described(elements: beam.PCollection, checks: AllAtOnce) -> Windowing | None:
@@ -209,14 +207,12 @@ def plan_of(elements: beam.PCollection, declared: ReleaseSpec) -> WindowPlan:
             "time", "is supported only for tables. Remove it, and use WindowInto or a horizon in pipelines", "E429"
         )
     _windowing_of(elements)
-    with AllAtOnce() as checks:
-        describe = _described if declared.horizon is None else _described_without_windows
-        windowing = describe(elements, checks)
-        if windowing is None and not elements.is_bounded:
-            windowing = Windowing(is_bounded=False)  # checks the limits that no windows need
-        plan = None if windowing is None else checks.do(plan_windows, declared, windowing)
-    assert plan is not None
-    return plan
+    checks = AllAtOnce()
+    describe = _described if declared.horizon is None else _described_without_windows
+    windowing = describe(elements, checks)
+    if windowing is None and not elements.is_bounded:
+        windowing = Windowing(is_bounded=False)  # checks the limits that no windows need
+    return checks.result(None if windowing is None else checks.do(plan_windows, declared, windowing))
 
 
 def windows_of(horizon: Horizon, size: int = 1) -> window.FixedWindows:
