@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -113,7 +112,7 @@ class RunRows:
         files = list(dict.fromkeys(each.path for each in stored))
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         self._stored, self._windows = stored, windows
-        self.key, self.place = stored[0].key, {"file": os.path.basename(files[0]) + more, **stored[0].key_columns}
+        self.key, self.place = stored[0].key, {"file": stored[0].file + more, **stored[0].key_columns}
         self.title = f"{files[0]}{more}" + ("" if stored[0].key is None else f", key {in_words(stored[0].key)}")
         if horizon is None:
             words = "contains timeline rows. Set --horizon START SIZE WINDOWS, as declared for the release"
@@ -194,10 +193,10 @@ def moments(
         if isinstance(each.released, Released) and window is not None:
             moment = Moment(read_time(window.split("/")[0], ""), each.released)
             found.setdefault((name_without_window(each.path), each.key), []).append((moment, each))
-    for (name, _), of_key in found.items():
+    for of_key in found.values():
         _check_number(len(of_key))
         in_order, first = sorted((moment for moment, _ in of_key), key=lambda moment: moment.time), of_key[0][1]
-        yield first.title, {"file": os.path.basename(name), **first.key_columns}, in_order
+        yield first.title, {"file": name_without_window(first.file), **first.key_columns}, in_order
     for rows in group_rows(stored, horizon, windows):
         try:
             yield rows.title, rows.place, rows.each_window(so_far=so_far)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -292,7 +291,7 @@ def _entries(stored: list[Stored], horizon: Horizon | None, arguments: argparse.
             parts = each.released.parts
             if arguments.metric is None or arguments.metric in parts:
                 asked = each.released if arguments.metric is None else parts[arguments.metric]
-                yield Explored(asked, os.path.basename(name_without_window(each.path)), each.key, window_of(each.path))
+                yield Explored(asked, name_without_window(each.file), each.key, window_of(each.path))
     for rows in asking.group_rows(stored, horizon, arguments.windows):
         windows = None if arguments.windows is None else tuple(arguments.windows)
         yield Explored(rows.timeline(), file=rows.place["file"], key=rows.key, windows=windows)

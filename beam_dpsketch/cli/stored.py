@@ -42,11 +42,12 @@ _WINDOW = re.compile(f"-{_TIME}-{_TIME}{re.escape(SUFFIX)}", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """Release or timeline row, with its file and key."""
+    """Release or timeline row, with its file and key. `file` is the file in tables."""
 
     path: str
     key: Any
     released: Any
+    file: str
 
     @property
     def key_columns(self) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class Stored:
 
     @property
     def place(self) -> dict[str, Any]:
-        return {"file": os.path.basename(self.path), **self.key_columns, "window": window_of(self.path)}
+        return {"file": self.file, **self.key_columns, "window": window_of(self.path)}
 
     @property
     def title(self) -> str:
@@ -109,7 +110,10 @@ def read_all(names: Sequence[str]) -> tuple[list[Stored], list[Nothing], list[Fo
             found += [(path, element) for element in read_elements(path)]
         except FormatError as error:
             damaged.append(error)
-    stored = [_stored(path, element) for path, element in found if not isinstance(element, Unreleased)]
+    files = {path: os.path.basename(path) for path in paths.values()}
+    if len({*files.values()}) < len(files):
+        files = {path: path for path in files}
+    stored = [_stored(path, element, files[path]) for path, element in found if not isinstance(element, Unreleased)]
     known = runs([release_id for each in stored for release_id in each.released.privacy.release_ids])
     nothing = [Nothing(path, each) for path, each in found if isinstance(each, Unreleased)]
     return stored, [each for each in nothing if not runs(each.spent.privacy.release_ids) & known], damaged
@@ -176,9 +180,9 @@ def _inside(folder: str) -> Iterator[str]:
         yield from (os.path.join(parent, name) for name in files if name.endswith(SUFFIX))
 
 
-def _stored(path: str, element: Any) -> Stored:
+def _stored(path: str, element: Any, file: str) -> Stored:
     key, released = element if isinstance(element, tuple) else (None, element)
-    return Stored(path, key, released)
+    return Stored(path, key, released, file)
 
 
 RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6

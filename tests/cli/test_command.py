@@ -175,6 +175,19 @@ def test_folders_stand_for_all_releases_in_them_and_below(tmp_path: Path) -> Non
     assert len(twice) == 1
 
 
+@pytest.mark.parametrize("shape", ["table", "csv", "json"])
+def test_files_of_one_name_are_told_apart_by_their_folders(shape: str, tmp_path: Path) -> None:
+    names = ("may/visits.dpsketch", "june/visits.dpsketch")
+    for name in names:
+        (tmp_path / name).parent.mkdir()
+        write(tmp_path / name, by_hand.SKETCH)
+    code, printed = run("query", *(str(tmp_path / name) for name in names), "--estimate", "a", "--format", shape)
+    assert code == 0
+    rows = [line for line in printed.splitlines() if not line.startswith("dpsketch: ")]
+    for name in names:
+        assert sum(str(tmp_path / name) in row for row in rows) == 1, printed
+
+
 def test_a_damaged_file_is_told_and_the_others_are_added_up(tmp_path: Path) -> None:
     write(tmp_path / "b.dpsketch", by_hand.SKETCH)
     for name in ("a.dpsketch", "c.dpsketch"):
