@@ -1,7 +1,7 @@
-// The most visited pages, with differential privacy: Python's transforms in a Go pipeline.
+// The pages visited on each day, in each country and on each device, with differential privacy: Python's transforms in a Go pipeline.
 //
 // dpsketch expansion-service --port 8097
-// go run . --runner=prism --output=$HOME/pages
+// go run . --runner=prism --output=$HOME/days/days
 package main
 
 import (
@@ -24,35 +24,40 @@ var (
 
 const urn = "beam:transforms:python:fully_qualified_named"
 
-// Visit is a record: who visited which page.
+// Visit is a record: who visited which page, when and where.
 type Visit struct {
-	Person string `beam:"person"`
-	Page   string `beam:"page"`
+	Person  string `beam:"person"`
+	Country string `beam:"country"`
+	Device  string `beam:"device"`
+	At      string `beam:"at"`
+	Page    string `beam:"page"`
 }
 
-// TopK holds the settings of PrivateTopK. A block of settings is text in JSON.
-type TopK struct {
+// Frequencies contains the settings of PrivateFrequencies. A block or a list of settings is text in JSON.
+type Frequencies struct {
 	Item    string `beam:"item"`
-	Domain  string `beam:"domain"`
-	K       int64  `beam:"k"`
+	Listed  string `beam:"listed_items"`
+	Keys    string `beam:"keys"`
 	Privacy string `beam:"privacy"`
 	Unit    string `beam:"privacy_unit"`
-	Ask     string `beam:"ask"`
 }
 
-// Query holds the settings of QueryReleases.
+// Query contains the settings of QueryReleases.
 type Query struct {
-	Ask    string `beam:"ask"`
-	Domain string `beam:"domain"`
+	Ask string `beam:"ask"`
 }
 
-// Write holds the settings of WriteReleases.
+// Write contains the settings of WriteReleases.
 type Write struct {
 	Path string `beam:"path"`
 }
 
-// Release is a row of PrivateTopK. Fields are named as in Python, with a capital first letter. Shares that are not known are nil.
+// Release is a row of PrivateFrequencies: the columns of its key, then those of all releases. Fields are named as in Python, with
+// a capital first letter. Shares that are not known are nil.
 type Release struct {
+	Country                string   `beam:"country"`
+	Device                 string   `beam:"device"`
+	Day                    string   `beam:"day"`
 	Kind                   string   `beam:"kind"`
 	Release                []byte   `beam:"release"`
 	Notes                  string   `beam:"notes"`
@@ -72,12 +77,13 @@ type Release struct {
 
 // Found is a row of QueryReleases.
 type Found struct {
-	Place                  int64    `beam:"place"`
+	Country                string   `beam:"country"`
+	Device                 string   `beam:"device"`
+	Day                    string   `beam:"day"`
 	Item                   string   `beam:"item"`
 	Estimate               float64  `beam:"estimate"`
 	Lower                  float64  `beam:"lower"`
 	Upper                  float64  `beam:"upper"`
-	Truncated              bool     `beam:"truncated"`
 	Notes                  string   `beam:"notes"`
 	Clipping               string   `beam:"clipping"`
 	Clipped                *float64 `beam:"clipped"`
@@ -100,7 +106,7 @@ type File struct {
 type none struct{}
 
 func init() {
-	for _, each := range []any{Visit{}, TopK{}, Query{}, Write{}, Release{}, Found{}, File{}, none{}} {
+	for _, each := range []any{Visit{}, Frequencies{}, Query{}, Write{}, Release{}, Found{}, File{}, none{}} {
 		beam.RegisterType(reflect.TypeOf(each))
 	}
 	beam.RegisterFunction(showFound)
@@ -108,8 +114,8 @@ func init() {
 }
 
 func showFound(row Found) {
-	fmt.Printf("%d %s %.1f [%.1f, %.1f] at epsilon = %g\n",
-		row.Place, row.Item, row.Estimate, row.Lower, row.Upper, row.Epsilon)
+	fmt.Printf("%s %s %s %s %.1f [%.1f, %.1f] at epsilon = %g\n",
+		row.Day, row.Country, row.Device, row.Item, row.Estimate, row.Lower, row.Upper, row.Epsilon)
 }
 
 func showFile(row File) {
@@ -125,11 +131,13 @@ func call[Settings any](s beam.Scope, name string, settings Settings, in beam.PC
 	return outputs[beam.UnnamedOutputTag()]
 }
 
-// visits makes records up: 400 people visit six pages each.
+// visits makes records up: on each of three days 2000 people visit four pages each.
 func visits() []Visit {
+	countries, devices, pages := []string{"NL", "NO"}, []string{"web", "app", "app"}, []string{"home", "news", "help"}
 	var made []Visit
-	for n := 0; n < 2400; n++ {
-		made = append(made, Visit{fmt.Sprint("p", n%400), fmt.Sprint("page", (n*n)%7)})
+	for n := 0; n < 24000; n++ {
+		at := fmt.Sprintf("2024-05-%02dT12:00:00Z", 1+n/8000)
+		made = append(made, Visit{fmt.Sprint("p", n%2000), countries[n%2], devices[n%3], at, pages[n*n%7%3]})
 	}
 	return made
 }
@@ -138,19 +146,18 @@ func main() {
 	flag.Parse()
 	beam.Init()
 	if *output == "" {
-		log.Fatal("--output: say how the names of the files begin, as out/pages")
+		log.Fatal("--output: set how the names of the files begin, as out/days")
 	}
 	pipeline, s := beam.NewPipelineWithRoot()
-	domain := `{"type": "text", "max_bytes": 8}`
-	releases := call(s, "PrivateTopK", TopK{
-		Item:    "page",
-		Domain:  domain,
-		K:       3,
+	releases := call(s, "PrivateFrequencies", Frequencies{
+		Item:   "page",
+		Listed: `["home", "news", "help"]`,
+		Keys: `{"public": [["NL", "web"], ["NL", "app"], ["NO", "app"]],
+			"field": ["country", "device", {"time": "at", "bucket": "day", "start": "2024-05-01", "end": "2024-05-04"}]}`,
 		Privacy: `{"epsilon": 2, "delta": 1e-6}`,
-		Unit:    `{"privacy_id": "person", "norm": {"max_norm": 6}}`,
-		Ask:     "releases",
+		Unit:    `{"privacy_id": "person", "records": {"max_records": 12, "max_keys": 6}}`,
 	}, beam.CreateList(s, visits()), Release{})
-	found := call(s, "QueryReleases", Query{Ask: `{"top_k": 3}`, Domain: domain}, releases, Found{})
+	found := call(s, "QueryReleases", Query{`{"items": ["home", "news", "help"]}`}, releases, Found{})
 	beam.ParDo0(s, showFound, found)
 	beam.ParDo0(s, showFile, call(s, "WriteReleases", Write{*output}, releases, File{}))
 	if err := beamx.Run(context.Background(), pipeline); err != nil {

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 import pytest
 
 from beam_dpsketch import read_releases
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.rows import PrivateFrequencies, PrivateTopK
+from beam_dpsketch.rows import PrivateFrequencies
 from tests.engines.conftest import Engine
 from tests.engines.processes import free_port, running, wait_for
 from tests.helpers import noise
@@ -29,14 +28,6 @@ from tests.helpers.pipelines import FN_API, REPOSITORY, seen_by_sink
 
 pytestmark = pytest.mark.prism
 
-PAGES = {
-    "item": "page",
-    "domain": {"type": "text", "max_bytes": 8},
-    "k": 3,
-    "privacy": {"epsilon": 2, "delta": 1e-6},
-    "privacy_unit": {"privacy_id": "person", "norm": {"max_norm": 6}},
-    "ask": "releases",
-}
 START, HOUR = datetime(2024, 5, 1, tzinfo=UTC), 3600
 HOURS = {
     "item": "page",
@@ -45,6 +36,12 @@ HOURS = {
     "windows": {"start": "2024-05-01T00:00:00Z", "end": "2024-05-01T03:00:00Z"},
     "privacy": {"epsilon": 2, "delta": 1e-6},
     "privacy_unit": {"privacy_id": "person", "records": {"max_records": 4, "max_keys": 2}},
+}
+DAY = {"time": "at", "bucket": "day", "start": "2024-05-01", "end": "2024-05-04"}
+DAYS = {
+    **{name: HOURS[name] for name in ("item", "listed_items", "privacy")},
+    "keys": {"public": HOURS["keys"]["public"], "field": ["country", "device", DAY]},
+    "privacy_unit": {"privacy_id": "person", "records": {"max_records": 12, "max_keys": 6}},
 }
 FLAW_OF_PRISM = "error decoding metrics"  # of two SDKs at once, about once in ten runs; Prism ends the job
 
@@ -89,25 +86,33 @@ def released_in_python(elements: Any, transform: beam.PTransform, monkeypatch: p
 def as_tuple(row: Any) -> Any:
     """The window, the key and the counters."""
     opens = datetime.fromisoformat(row.window_start.replace("Z", "+00:00")) if hasattr(row, "window_start") else None
-    key = (row.country, row.device) if hasattr(row, "device") else None
+    key = (row.country, row.device, *([row.day] if hasattr(row, "day") else []))
     return opens, key, ReleasedSketch.from_bytes(row.release).counters.tolist()
 
 
+def visit(n: int, people: int, **when: str) -> beam.Row:
+    """A record of a program."""
+    device, page = ["web", "app", "app"][n % 3], HOURS["listed_items"][n * n % 7 % 3]
+    return beam.Row(person=f"p{n % people}", country=["NL", "NO"][n % 2], device=device, **when, page=page)
+
+
 def test_go(prism: Engine, service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build(["go", "build", "-o", f"{tmp_path}/pages", "."], "go")
+    """Keys with several columns and a calendar go to Go and back, as columns."""
+    build(["go", "build", "-o", f"{tmp_path}/days", "."], "go")
     endpoint = prism.options[0].removeprefix("--job_endpoint=")
-    command = [f"{tmp_path}/pages", "--runner=universal", f"--endpoint={endpoint}", "--environment_type=LOOPBACK"]
+    command = [f"{tmp_path}/days", "--runner=universal", f"--endpoint={endpoint}", "--environment_type=LOOPBACK"]
     lines, folder = printed_by([*command, f"--expansion_service={service}"], tmp_path)
-    visits = [beam.Row(person=f"p{n % 400}", page=f"page{n * n % 7}") for n in range(2400)]
-    ((_, _, counters),) = released_in_python(beam.Create(visits), PrivateTopK(**PAGES), monkeypatch)
-    (released,) = read_releases(f"{folder}/x*", ReleasedSketch)
-    assert np.any(released.counters)
-    assert released.counters.tolist() == counters
-    found = [line.split()[:3] for line in lines if " at epsilon = 2" in line]
-    counts = Counter(visit.page for visit in visits)
-    assert len(found) == 3
-    assert {(item, float(count)) for _, item, count in found} == set(counts.most_common(3))
-    assert sorted(place for place, _, _ in found) == ["1", "2", "3"]
+    visits = [visit(n, 2000, at=f"2024-05-0{1 + n // 8000}T12:00:00Z") for n in range(24_000)]
+    expected = released_in_python(beam.Create(visits), PrivateFrequencies(**DAYS), monkeypatch)
+    found = read_releases(f"{folder}/x*", ReleasedSketch, keyed=True)
+    assert sorted((None, key, each.counters.tolist()) for key, each in found) == sorted(expected)
+    keys = [(row.at[:10], row.country, row.device) for row in visits]
+    counts = Counter(
+        (*key, row.page) for key, row in zip(keys, visits, strict=True) if [*key[1:]] in HOURS["keys"]["public"]
+    )
+    answers = re.findall(r"^(2024-05-0\d) (\w+) (\w+) (\w+) ([\d.]+) .* at epsilon = 2$", "\n".join(lines), re.M)
+    assert len(answers) == 3 * 3 * 3
+    assert Counter({(*key,): int(float(count)) for *key, count in answers}) == counts
     assert [line for line in lines if line.startswith("wrote ")] == [f"wrote {folder}/x-00000-of-00001.dpsketch"]
 
 
@@ -118,18 +123,7 @@ def test_java(prism: Engine, service: str, tmp_path: Path, monkeypatch: pytest.M
     jars = f"{tmp_path}/built/hours-1.jar:{tmp_path}/built/jars/*"
     command = ["java", "-cp", jars, "org.example.Hours", "--runner=PortableRunner", f"--jobEndpoint={endpoint}"]
     lines, folder = printed_by([*command, f"--expansionService={service}"], tmp_path)
-    visits = [
-        (
-            HOUR * n / 800,
-            beam.Row(
-                person=f"p{n % 200}",
-                country=["NL", "NO"][n % 2],
-                device=["web", "app", "app"][n % 3],
-                page=HOURS["listed_items"][n * n % 7 % 3],
-            ),
-        )
-        for n in range(2400)
-    ]
+    visits = [(HOUR * n / 800, visit(n, 200)) for n in range(2400)]
     source = beam.Create([beam.window.TimestampedValue(row, START.timestamp() + time) for time, row in visits])
     elements = Windowed(source)
     expected = released_in_python(elements, PrivateFrequencies(**HOURS), monkeypatch)

@@ -9,7 +9,7 @@ import pytest
 from apache_beam.version import __version__ as beam_version
 
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.config import read_domain, read_privacy
+from beam_dpsketch.config import read_privacy
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.rows.schema import columns_of_answers, release_columns
 
@@ -29,10 +29,10 @@ def test_excerpts_are_in_the_programs(language: str, program: str) -> None:
 
 def test_structs_in_go_have_the_columns_of_rows() -> None:
     """Go takes the fields by place, and the names but for the first letter."""
-    domain = read_domain({"type": "text", "max_bytes": 8})
+    key = dict.fromkeys(("country", "device", "day"), str)
     for name, columns in {
-        "Release": release_columns({}, over_time=False, is_text=False),
-        "Found": columns_of_answers({}, Ask("top_k", 3), domain),
+        "Release": release_columns(key, over_time=False, is_text=False),
+        "Found": columns_of_answers(key, Ask("items", ["home", "news", "help"]), None),
     }.items():
         fields = re.findall(
             r"^\t(\w+) +\S+ +`beam:\"(\w+)\"`$", GO.split(f"type {name} struct {{")[1].split("\n}")[0], re.M
