@@ -11,10 +11,9 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.encodings import named
@@ -100,16 +99,9 @@ class FactorHistogram(Histogram):
     spec_type = FactorizationSpec
 
     @classmethod
-    def usable_keys(cls, spec: FactorizationSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        return spec.domain.index(items)
-
-    @classmethod
     def tables(cls, spec: FactorizationSpec) -> tuple[Table, ...]:
         factor = spec.factor
         return (Table(1, False, Fraction(1), factor.squared_length, factor.dropped_bits),)
 
     def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
         return (self._spec.factor.rows(self._counters, grid_bits),)
-
-    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
-        return self.usable_keys(self._spec, items)

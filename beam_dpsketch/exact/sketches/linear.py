@@ -113,13 +113,13 @@ class RawSketch(ABC):
         return self.accumulate_keys(keys[usable], values[usable])
 
     @classmethod
-    @abstractmethod
     def usable_keys(cls, spec: Any, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Convert items to keys of `key_type`, and mark items that can be counted.
+        """Convert items to keys of `key_type`, and mark items that can be counted. By default, the domain reads items.
 
         The key of an item that cannot be counted is meaningless. Raises only for a column whose type can never be
         counted.
         """
+        return spec.domain.index(items)
 
     @classmethod
     def key_type(cls, spec: Any) -> np.dtype[Any]:
@@ -244,9 +244,9 @@ class RawSketch(ABC):
         released = [cls.from_vector(spec, each).tables_to_release(grid_bits) for each in counters]
         return [np.stack(table) for table in zip(*released, strict=True)]
 
-    @abstractmethod
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
         """Convert items from `accumulate` to keys, and select the ones to add."""
+        return self.usable_keys(self._spec, items)
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -32,7 +32,7 @@ Self = TypeVar("Self", bound="Histogram")
 
 
 class Histogram(RawSketch):
-    """One table of counters, whose keys are their places."""
+    """One table of counters. By default, keys are places, and an item changes the counter at its place."""
 
     def __init__(self, spec: Any) -> None:
         super().__init__(spec)
@@ -42,6 +42,10 @@ class Histogram(RawSketch):
     def counters(self) -> np.ndarray:
         """Exact counters, int64, shape (cells,), read-only. They are not private: never publish them."""
         return read_only(self._counters)
+
+    @classmethod
+    def tables(cls, spec: Any) -> tuple[Table, ...]:
+        return (Table(1, False, Fraction(1)),)
 
     @classmethod
     def cells_of(cls, spec: Any, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -93,13 +97,6 @@ class RecordCounter(Histogram):
     def usable_keys(cls, spec: CountSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         usable = items.is_valid() if isinstance(items, pa.Array) else [each is not None for each in items]
         return np.zeros(len(items), dtype=np.uint64), np.asarray(usable, dtype=bool)
-
-    @classmethod
-    def tables(cls, spec: CountSpec) -> tuple[Table, ...]:
-        return (Table(1, False, Fraction(1)),)
-
-    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
-        return self.usable_keys(self._spec, items)
 
 
 MAX_ITEMS = 1 << 20
@@ -218,10 +215,6 @@ class ListedHistogram(Histogram):
         places = spec.lookup.find(items)
         return places.astype(np.uint64), places >= 0
 
-    @classmethod
-    def tables(cls, spec: ListedItems) -> tuple[Table, ...]:
-        return (Table(1, False, Fraction(1)),)
-
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
         places = find_all(self._spec, items)
         return places.astype(np.uint64), places >= 0
@@ -308,10 +301,6 @@ class GroupedHistogram(RawSketch):
 
     name = "groups"
     spec_type = ThresholdedItems
-
-    @classmethod
-    def usable_keys(cls, spec: ThresholdedItems, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        return spec.domain.index(items)
 
     @classmethod
     def key_type(cls, spec: ThresholdedItems) -> np.dtype[Any]:

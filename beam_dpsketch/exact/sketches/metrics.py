@@ -256,9 +256,6 @@ class JoinedSketches(RawSketch):
     def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
         return [table for sketch in self._sketches for table in sketch.tables_to_release(grid_bits)]
 
-    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
-        return self.usable_keys(self._spec, items)
-
     @staticmethod
     def _columns(spec: MetricsSpec, items: Sequence[Any] | pa.Array) -> Iterator[tuple[MetricPart, Any]]:
         """Yield each part with its item column."""

@@ -37,7 +37,8 @@ import pyarrow as pa
 from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.exact.domains import FloatDomain, IntegerDomain
-from beam_dpsketch.exact.sketches.linear import RawSketch, Table
+from beam_dpsketch.exact.sketches.linear import Table
+from beam_dpsketch.exact.sketches.listed_items import Histogram
 from beam_dpsketch.exact.sketches.spec import Spec
 
 MAX_STEPS, MAX_SQUARE = 1 << 17, 1 << 18
@@ -183,7 +184,7 @@ def floats_around(lower: Fraction, upper: Fraction) -> tuple[float, float]:
     return float(lower) if float(lower) <= lower else low, float(upper) if float(upper) >= upper else high
 
 
-class NumberSums(RawSketch):
+class NumberSums(Histogram):
     """Raw one-sided sums of numbers.
 
     >>> NumberSums(StatisticsSpec(IntegerDomain(0, 10), variance=True)).accumulate([0, 4, 10, 99]).counters.tolist()
@@ -193,15 +194,6 @@ class NumberSums(RawSketch):
     name = "statistics"
     spec_type = StatisticsSpec
     amount_bits = 12
-
-    def __init__(self, spec: StatisticsSpec) -> None:
-        super().__init__(spec)
-        self._counters = np.zeros(spec.cells, dtype=np.int64)
-
-    @property
-    def counters(self) -> np.ndarray:
-        """Exact counters, int64, shape (cells,). They are not private: never publish them."""
-        return self.to_vector()
 
     @classmethod
     def usable_keys(cls, spec: StatisticsSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -225,9 +217,3 @@ class NumberSums(RawSketch):
         added = self._spec.added(keys)
         self._counters += (added if weights is None else added * weights).sum(axis=1)
         return self
-
-    def counter_tables(self) -> Sequence[np.ndarray]:
-        return [self._counters]
-
-    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
-        return self.usable_keys(self._spec, items)

@@ -18,7 +18,7 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -400,10 +400,6 @@ class DyadicCountSketch(RawSketch):
         return self._levels
 
     @classmethod
-    def usable_keys(cls, spec: TreeSpec, items: Any) -> tuple[np.ndarray, np.ndarray]:
-        return spec.domain.index(items)
-
-    @classmethod
     def tables(cls, spec: TreeSpec) -> tuple[Table, ...]:
         return tuple(
             Table(1, False, level.share, spec.factor.squared_length, spec.factor.dropped_bits)
@@ -440,6 +436,3 @@ class DyadicCountSketch(RawSketch):
 
     def counter_tables(self) -> Sequence[np.ndarray]:
         return [level._counters for level in self._levels]
-
-    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
-        return self.usable_keys(self._spec, items)
