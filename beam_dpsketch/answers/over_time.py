@@ -25,17 +25,15 @@ from beam_dpsketch.answers.difference import Difference, length
 from beam_dpsketch.answers.estimators.over_time import RowDecoder, decoder_of
 from beam_dpsketch.answers.item_answers import Changes
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, unpack
-from beam_dpsketch.answers.released import DRAWERS, RELEASED_KINDS, Released
+from beam_dpsketch.answers.released import DRAWERS, RELEASED_KINDS, NoisyCounters, Released
 from beam_dpsketch.answers.rows import Many
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.exact.domains.timestamps import from_micros, to_micros
 from beam_dpsketch.exact.horizon import Horizon
-from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.noise.drawing import drowned_bits
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.notes import AnswerNote, RowNote
 from beam_dpsketch.statement.provenance import joined
@@ -53,7 +51,7 @@ from beam_dpsketch.statement.summary_notes import Interval, SummaryNote
 _MOST = float((1 << 63) - (1 << 10))  # the largest float64 within int64
 
 
-class TimelineRow:
+class TimelineRow(NoisyCounters):
     """A noisy row in a continual release. A `SketchTimeline` answers from all rows.
 
     Made by a transform or by `from_bytes`, not by hand.
@@ -66,14 +64,13 @@ class TimelineRow:
     def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
         if not isinstance(privacy.over_time, RowNote):
             raise ValueError("this is a sketch, not a timeline row. Read it with Released")
-        if counters.size != spec.cells or counters.dtype != np.int64:
-            raise ValueError(f"counters must have {spec.cells} values of type int64")
-        _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
-        if len(privacy.sigma_squared_per_level) != len(raw_type(spec).tables(spec)):
-            raise ValueError("sigma_squared_per_level must have a value for each level")
-        self.spec, self.privacy = spec, privacy
-        self._note, self._counters, self._scale_bits = privacy.over_time, counters.copy(), scale_bits
-        self._counters.flags.writeable = False
+        super().__init__(spec, counters, privacy, scale_bits)
+        self._note = privacy.over_time
+
+    @property
+    def privacy(self) -> PrivacyStatement:
+        """Privacy statement of the row; `print` it."""
+        return self._privacy
 
     @property
     def kind(self) -> str:
@@ -115,10 +112,6 @@ class TimelineRow:
         """The noisy weighted sums of the summary counts: float64 of shape (notes in the statement,)."""
         return np.array([note.estimate for note in self.privacy.side])
 
-    def to_bytes(self) -> bytes:
-        """Encode the row in the package's versioned format, which every later version can read."""
-        return release_format.pack(self.spec, self._counters, self.privacy, self._scale_bits)
-
     @classmethod
     def from_bytes(cls, data: bytes) -> TimelineRow:
         """Decode the output of `to_bytes`. Raises only `FormatError` for other bytes."""
@@ -130,16 +123,6 @@ class TimelineRow:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TimelineRow.from_bytes, (self.to_bytes(),)
-
-    @property
-    def _compared(self) -> tuple[Any, ...]:
-        return self.spec, self._counters.tobytes(), self.privacy, self._scale_bits
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TimelineRow) and self._compared == other._compared
-
-    def __hash__(self) -> int:
-        return hash(self.privacy.release_ids)
 
     def __repr__(self) -> str:
         return f"<TimelineRow {self.number} of {self.mechanism.row_count}, {self.privacy.shown_loss}>"

@@ -46,7 +46,39 @@ DRAWERS: dict[str, Callable[..., Any]] = {}
 """Functions that draw a "release" and a "timeline"; `plots`, a higher layer, registers them."""
 
 
-class Released(SummaryAnswers):
+class NoisyCounters:
+    """Read-only noisy counters with their spec and their statement. They are equal if their bytes are equal."""
+
+    def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
+        if counters.size != spec.cells or counters.dtype != np.int64:
+            raise ValueError(f"counters must have {spec.cells} values of type int64")
+        if len(privacy.sigma_squared_per_level) != len(raw_type(spec).tables(spec)):
+            raise ValueError("sigma_squared_per_level must have a value for each level")
+        _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
+        self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
+        self._counters.flags.writeable = False
+
+    @property
+    def spec(self) -> Any:
+        """Shape and hash functions."""
+        return self._spec
+
+    def to_bytes(self) -> bytes:
+        """Encode the release or row in the package's versioned format, which every later version can read."""
+        return release_format.pack(self._spec, self._counters, self._privacy, self._scale_bits)
+
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        return self._spec, self._counters.tobytes(), self._privacy, self._scale_bits
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoisyCounters) and self._compared == other._compared
+
+    def __hash__(self) -> int:
+        return hash(self._privacy.release_ids)
+
+
+class Released(NoisyCounters, SummaryAnswers):
     """A private release. Made by `release()`, `from_bytes()` or a transform, not by hand.
 
     All answers describe the clipped data.
@@ -68,17 +100,11 @@ class Released(SummaryAnswers):
         _validate.instance(self.raw_type.spec_type, spec=spec)
         if raw_type(spec) is not self.raw_type:
             raise ArgumentError("spec", f'must have kind="{self.name}", got kind="{spec.kind}"', "E503")
-        if counters.size != spec.cells or counters.dtype != np.int64:
-            raise ValueError(f"counters must have {spec.cells} values of type int64")
-        if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
-            raise ValueError("sigma_squared_per_level must have a value for each level")
-        _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
         if privacy.over_time is not None and privacy.over_time.is_row:
             raise ValueError(
                 "this is a timeline row, not a sketch. Read it with TimelineRow, and query a SketchTimeline"
             )
-        self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
-        self._counters.flags.writeable = False
+        super().__init__(spec, counters, privacy, scale_bits)
 
     if not TYPE_CHECKING:  # type checkers read the classes
 
@@ -91,11 +117,6 @@ class Released(SummaryAnswers):
             "A release cannot be indexed. Use interval(item). If there are several keys or windows, select one first"
         )
         raise ArgumentTypeError("", words, "E701")
-
-    @property
-    def spec(self) -> Any:
-        """Shape and hash functions."""
-        return self._spec
 
     @functools.cached_property
     def counters(self) -> np.ndarray:
@@ -187,10 +208,6 @@ class Released(SummaryAnswers):
                 f"Only releases with the same kind and spec can be {done}. These differ in {', '.join(differing)}"
             )
 
-    def to_bytes(self) -> bytes:
-        """Encode the release in the package's versioned format, which every later version can read."""
-        return release_format.pack(self._spec, self._counters, self._privacy, self._scale_bits)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a new local file, for `load`, `read_releases` and the command `dpsketch`.
 
@@ -229,16 +246,6 @@ class Released(SummaryAnswers):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Released.from_bytes, (self.to_bytes(),)
-
-    @property
-    def _compared(self) -> tuple[Any, ...]:
-        return self._spec, self._counters.tobytes(), self._privacy, self._scale_bits
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Released) and self._compared == other._compared
-
-    def __hash__(self) -> int:
-        return hash(self._privacy.release_ids)
 
     def __repr__(self) -> str:
         holds = "" if self._holds is None else f", {self._holds}"
