@@ -48,7 +48,7 @@ from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateTopK
-from beam_dpsketch.transforms.steps.thresholded_counts import WrappingSum
+from beam_dpsketch.transforms.steps.whole_runs import WrappingSum
 from tests.helpers import noise
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run, seen_by_sink
 from tests.helpers.streams import stepped

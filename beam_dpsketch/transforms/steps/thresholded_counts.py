@@ -7,7 +7,6 @@ If units vote for pairs in two rounds, `SecondRound` draws the noisy votes of th
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,7 +22,7 @@ from beam_dpsketch.exact.bounding.rules import rule_of
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.hashing.lookup import in_parts, pack, unpack
-from beam_dpsketch.exact.reading.groups import Row, add_wrapping, split_pair, sum_by_pair
+from beam_dpsketch.exact.reading.groups import Row, split_pair, sum_by_pair
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_counts
 from beam_dpsketch.noise.counting import Counting
@@ -33,7 +32,7 @@ from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions
 from beam_dpsketch.transforms.steps.exact_sums import ExactStep
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import name_of, run_input
-from beam_dpsketch.transforms.steps.whole_runs import norm_of
+from beam_dpsketch.transforms.steps.whole_runs import WrappingSum, norm_of
 from beam_dpsketch.transforms.steps.windows import create_always, in_time_range, is_global, place_of
 
 _BUFFERED = 1 << 16
@@ -59,22 +58,6 @@ class CountPairs(ExactStep):
             bounded = Contributions(elements | "Count" >> counted)
         counts = bounded.values | "Sum" >> beam.CombinePerKey(WrappingSum()).with_output_types(_COUNTED)
         return {"counts": counts} if bounded.max_norm is None else {"counts": counts, "norm": bounded.max_norm}
-
-
-class WrappingSum(beam.CombineFn):
-    """Add up rows of 64-bit integers that wrap around, as all counters do."""
-
-    def create_accumulator(self) -> Row:
-        return ()
-
-    def add_input(self, mutable_accumulator: Row, element: Row) -> Row:
-        return add_wrapping(mutable_accumulator, element) if mutable_accumulator else element
-
-    def merge_accumulators(self, accumulators: Iterable[Row]) -> Row:
-        return functools.reduce(self.add_input, filter(None, accumulators), ())
-
-    def extract_output(self, accumulator: Row) -> Row:
-        return accumulator
 
 
 class CountRecords(ShardRecords):

@@ -21,6 +21,7 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.rules import rule_of_norm
+from beam_dpsketch.exact.reading.groups import Row, add_wrapping
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.norms import choice_table
@@ -126,27 +127,24 @@ class AddUpForRun(beam.PTransform):
             (counted, nothing)
             | "WithNothing" >> beam.Flatten()
             | "Together" >> beam.WithKeys(0).with_output_types(tuple[int, list[int]])
-            | "Combine" >> beam.CombinePerKey(AddUpCounts(self._bins))
-            | "Counts" >> beam.Values().with_output_types(list[int])
+            | "Combine" >> beam.CombinePerKey(WrappingSum())
+            | "Counts" >> beam.MapTuple(lambda _, counts: [*counts]).with_output_types(list[int])
         )
 
 
-class AddUpCounts(beam.CombineFn):
-    """Add up histograms, lists of integers."""
+class WrappingSum(beam.CombineFn):
+    """Add up rows of 64-bit integers that wrap around, as all counters do."""
 
-    def __init__(self, bins: int) -> None:
-        self._bins = bins
+    def create_accumulator(self) -> Row:
+        return ()
 
-    def create_accumulator(self) -> list[int]:
-        return [0] * self._bins
+    def add_input(self, mutable_accumulator: Row, element: Row) -> Row:
+        return add_wrapping(mutable_accumulator, element) if mutable_accumulator else element
 
-    def add_input(self, mutable_accumulator: list[int], element: list[int]) -> list[int]:
-        return [total + count for total, count in zip(mutable_accumulator, element, strict=True)]
+    def merge_accumulators(self, accumulators: Iterable[Row]) -> Row:
+        return functools.reduce(self.add_input, filter(None, accumulators), ())
 
-    def merge_accumulators(self, accumulators: Iterable[list[int]]) -> list[int]:
-        return functools.reduce(self.add_input, accumulators, self.create_accumulator())
-
-    def extract_output(self, accumulator: list[int]) -> list[int]:
+    def extract_output(self, accumulator: Row) -> Row:
         return accumulator
 
 

@@ -32,7 +32,7 @@ from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.steps import bounding, whole_runs
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.steps.whole_runs import AddUpCounts, ChooseNorm, CountLengths, DrawNorm, LengthHistogram
+from beam_dpsketch.transforms.steps.whole_runs import ChooseNorm, CountLengths, DrawNorm, LengthHistogram, WrappingSum
 from tests.helpers import laws, lengths, norms
 from tests.helpers.norms import Case, Place, Records
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
@@ -81,11 +81,9 @@ def by_hand(sketch_input: SketchInput, bundles: Iterable[Records], *, periods: b
     groups: dict[Any, list[bytes]] = defaultdict(list)
     for window, (shard, payload) in payloads(sketch_input, bundles):
         groups[window if periods else None, shard].append(payload)
-    count, add_up = (
-        CountLengths(NormRule(sketch_input.bounds, sketch_input)),
-        AddUpCounts(bin_count(sketch_input.bounds.max_weight)),
-    )
-    sums = [add_up.create_accumulator() for _ in range(3)]
+    count, add_up = CountLengths(NormRule(sketch_input.bounds, sketch_input)), WrappingSum()
+    nothing = [0] * bin_count(sketch_input.bounds.max_weight)
+    sums = [add_up.create_accumulator(), add_up.create_accumulator(), nothing]
     for number, ((_, shard), parts) in enumerate(groups.items()):
         for counts in count.process((shard, iter(parts)), PANE_INFO_UNKNOWN):
             sums[number % 2] = add_up.add_input(sums[number % 2], counts)
@@ -369,6 +367,6 @@ def test_no_count_and_no_secret_is_shown(caplog: pytest.LogCaptureFixture) -> No
     with pytest.raises(ValueError, match="histogram must be int64") as raised:
         list(step.process([MARK]))
     shown = [str(raised.value), caplog.text, repr(vars(step))]
-    for each in (step, ChooseNorm(INPUT, TERMS, noise_named(), scaled_units=SCALED), AddUpCounts(3)):
+    for each in (step, ChooseNorm(INPUT, TERMS, noise_named(), scaled_units=SCALED), WrappingSum()):
         shown.append(str(DisplayData.create_from(each).items))
     assert not any(mark in text for text in shown for mark in (str(MARK), SECRET))
