@@ -46,10 +46,6 @@ class ReleasedFactorization(ReleasedRanks):
         return weights
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
-        """List the values whose estimated weight is at least `threshold` and exceeds the noise threshold.
-
-        Values with a true weight below `detection_limit` may be missing.
-        """
         _validate.open_unit_interval(confidence=confidence)
         margin = deviations_for(confidence) * self._deviations
         lower, upper = np.maximum(self.weights - margin, 0.0), self.weights + margin
@@ -114,9 +110,6 @@ class ReleasedFactorization(ReleasedRanks):
     @property
     def _expansion(self) -> float:
         return expansion(self._spec, self._privacy.noise)
-
-    def _search(self, confidence: float) -> Frequencies:
-        return self.heavy_hitters(0.0, confidence)
 
     @property
     def _noise_reach(self) -> float:

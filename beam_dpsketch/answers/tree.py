@@ -252,6 +252,16 @@ class ReleasedRanks(ReleasedSketch):
         asked = dict(zip(_ENDS, (as_list(listed)[:-1], as_list(listed)[1:]), strict=True))
         return self._intervals(bounds, confidence, len(ends), **asked)
 
+    @abstractmethod
+    def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
+        """List the values whose estimated weight is at least `threshold` and exceeds the noise threshold.
+
+        Values with a true weight below `detection_limit` may be missing.
+        """
+
+    def _search(self, confidence: float) -> Frequencies:
+        return self.heavy_hitters(0.0, confidence)
+
     @property
     @abstractmethod
     def _ranks(self) -> Ranks:
@@ -333,10 +343,6 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
         return tuple(math.sqrt(level.variance()) for level in self._chosen.levels)
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
-        """List the values whose estimated weight is at least `threshold` and exceeds the noise threshold.
-
-        Values with a true weight below `detection_limit` may be missing.
-        """
         tree = self._chosen.tree
         leaves, has_leaves = tree[-1], len(tree) == len(self._levels)
         weights, deviations = leaves.fitted, np.sqrt(leaves.upward_variance)
@@ -349,9 +355,6 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
         lower, upper = np.maximum(weights - margin, 0.0), weights + margin
         limit = detection_limit(self.search_deviations, expansion=above)
         return Frequencies(items, weights, lower, upper, limit, basis=self._basis(confidence))
-
-    def _search(self, confidence: float) -> Frequencies:
-        return self.heavy_hitters(0.0, confidence)
 
     def reading(self, confidence: float) -> dict[str, Any]:
         return {"type": "tree", **self._rank_reading(confidence), **self._chosen.reading()}
