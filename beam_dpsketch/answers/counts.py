@@ -94,9 +94,6 @@ class ReleasedListedItems(ReleasedSketch):
         margin, basis = self._margin(confidence), self._basis(confidence, len(estimates))
         return Frequencies(items, estimates, estimates - margin, estimates + margin, basis=basis)
 
-    def _margin(self, confidence: float) -> float:
-        return self.privacy.margin(confidence) + self._rounding
-
     @property
     def _noise_reach(self) -> float:
         return self._margin(0.95)
@@ -147,7 +144,7 @@ class ReleasedCount(Released):
 
     def count(self, confidence: float = 0.95) -> Interval:
         """Estimate the number of records, or their weight, or the number of privacy ids. Bounds may be below 0."""
-        number, margin = float(self.counters[0]), self.privacy.margin(confidence) + self._rounding
+        number, margin = float(self.counters[0]), self._margin(confidence)
         return Interval(number, number - margin, number + margin).of(self._clipping)
 
     def _own_total(self) -> tuple[float, float]:
@@ -280,9 +277,6 @@ class ReleasedCounts(ReleasedSketch):
         note = self.privacy.keys
         single = note is not None and note.of_items and len(self.privacy.release_ids) == 1
         return note if single else None  # type: ignore[return-value]
-
-    def _margin(self, confidence: float) -> float:
-        return self.privacy.margin(confidence) + self._rounding
 
     def _plus(self, other: Released, privacy: PrivacyStatement, *, sign: int = 1) -> ReleasedCounts:
         """Add or subtract the counts of common items, because any other item has an unknown count."""

@@ -140,6 +140,10 @@ class Released(NoisyCounters, SummaryAnswers):
             return 0.0  # the grid of the counters is already that of the noise
         return len(self._privacy.release_ids) / (2 << self._scale_bits)
 
+    def _margin(self, confidence: float) -> float:
+        """Compute the half-width of a counter's interval, if items do not collide."""
+        return self._privacy.margin(confidence) + self._rounding
+
     def _noise_variance(self, level: int = -1) -> float:
         """Compute the variance from noise and rounding per counter on a level, in squared records."""
         return self._drawn_variance(level) + self._rounding**2 / 3 / len(self._privacy.release_ids)
