@@ -7,7 +7,7 @@ To add a kind, add an entry to `QUESTIONS`, and its name to `Kind`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -60,12 +60,11 @@ def even_edges(domain: Domain, bins: int) -> list[Any]:
     return [*domain.values(np.arange(0, domain.size, step, dtype=np.uint64)), last + (last - before)]
 
 
-def _quantiles(released: Any, shares: Sequence[float], confidence: float, _: None) -> Answered:
-    return _in_rows(released.quantile(shares, confidence))
+def _listed(method: str) -> Callable[..., Answered]:
+    def asked(released: Any, values: Sequence[Any], confidence: float, _: None) -> Answered:
+        return _in_rows(getattr(released, method)(values, confidence))
 
-
-def _ranks(released: Any, values: Sequence[Any], confidence: float, _: None) -> Answered:
-    return _in_rows(released.rank_interval(values, confidence))
+    return asked
 
 
 def _ranges(released: Any, pairs: Sequence[Any], confidence: float, _: None) -> Answered:
@@ -80,10 +79,6 @@ def _histogram(released: Any, edges: Any, confidence: float, _: None) -> Answere
 def _cdf(released: Any, places: Any, confidence: float, _: None) -> Answered:
     values = even_values(released.spec.domain, places) if isinstance(places, int) else places
     return _in_rows(released.cdf_interval(values, confidence))
-
-
-def _items(released: Any, items: Sequence[Any], confidence: float, _: None) -> Answered:
-    return _in_rows(released.interval(items, confidence))
 
 
 def _top_k(released: Any, k: int, confidence: float, candidates: Sequence[Any] | None) -> Answered:
@@ -121,7 +116,7 @@ QUESTIONS: Mapping[Kind, QuestionKind] = {
     "quantiles": QuestionKind(
         Takes.SHARES,
         "quantile",
-        _quantiles,
+        _listed("quantile"),
         lambda value: {"quantile": float, "estimate": value | None, "lower": value, "upper": value},
         option="quantile",
         words="the values at these quantile levels, 0 to 1",
@@ -132,7 +127,7 @@ QUESTIONS: Mapping[Kind, QuestionKind] = {
     "ranks": QuestionKind(
         Takes.VALUES,
         "rank_interval",
-        _ranks,
+        _listed("rank_interval"),
         lambda value: {"value": value, **_NUMBERS},
         option="rank",
         words="the weight at or below these values",
@@ -175,7 +170,7 @@ QUESTIONS: Mapping[Kind, QuestionKind] = {
     "items": QuestionKind(
         Takes.VALUES,
         "interval",
-        _items,
+        _listed("interval"),
         lambda item: {"item": item, **_NUMBERS},
         option="estimate",
         words="the weight of these items",
