@@ -10,8 +10,6 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io import fileio
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_dpsketch import transforms as python
 from beam_dpsketch.config.forms import read_choice, read_flag, read_text
@@ -22,6 +20,7 @@ from beam_dpsketch.rows.base import RowTransform, read_encoding
 from beam_dpsketch.rows.queries import check_releases
 from beam_dpsketch.rows.schema import columns_of, release_columns, row_type, to_release, to_release_row
 from beam_dpsketch.statement.showing import is_numbered, key_columns
+from beam_dpsketch.transforms.files import open_file
 
 _KEYS = {"text": str, "integer": int, "bytes": bytes}
 
@@ -125,18 +124,14 @@ class ReadParquetBatches(RowTransform):
 
 
 def _groups(file: Any) -> Iterator[tuple[str, int]]:
-    with _open(file.path) as opened:
+    with open_file(file.path) as opened:
         yield from ((file.path, group) for group in range(pq.ParquetFile(opened).num_row_groups))
 
 
 def _read_group(place: tuple[str, int], columns: list[str] | None) -> pa.Table:
     path, group = place
-    with _open(path) as opened:
+    with open_file(path) as opened:
         return pq.ParquetFile(opened, coerce_int96_timestamp_unit="us").read_row_group(group, columns)
-
-
-def _open(path: str) -> Any:
-    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
 def _element(row: Any, known: list[str]) -> Any:
