@@ -6,7 +6,6 @@ written once. The encoding is not a release format and changes with the package.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -82,7 +81,7 @@ class NoisyReleases:
         """Attach provenance to the drawn releases, with this day if requested."""
         spec, statement, scale_bits = self._common
         found = (provenance.dated() if is_dated else provenance,)
-        statement = unchecked(type(statement), {**_fields(statement), "provenance": found})
+        statement = unchecked(type(statement), {**vars(statement), "provenance": found})
         ids, side, counters = self._release_ids, self._side, self._counters
         return NoisyReleases(spec, statement, scale_bits, release_ids=ids, side=side, counters=counters)
 
@@ -125,12 +124,12 @@ class NoisyReleases:
     def _statements(self) -> Iterator[Stated]:
         """Yield each statement, without repeating the checks on common fields."""
         statement = self._common[1]
-        common, common_of_notes = _fields(statement), [_fields(note) for note in statement.side]
+        common, common_of_notes = vars(statement), [vars(note) for note in statement.side]
         for release_id, values in zip(self._release_ids, self._side.tolist(), strict=True):
             notes, lost = zip(common_of_notes, values, strict=False), statement.lost
             side = tuple([unchecked(SummaryNote, {**note, "value": value}) for note, value in notes])
             if lost is not None and not lost.of_run:
-                lost = unchecked(LostNote, {**_fields(lost), "counts": tuple(values[len(side) :])})
+                lost = unchecked(LostNote, {**vars(lost), "counts": tuple(values[len(side) :])})
             yield unchecked(Stated, {**common, "release_ids": (release_id,), "side": side, "lost": lost})
 
 
@@ -138,10 +137,6 @@ def _values_aside(statement: Stated) -> list[int]:
     """List the numbers that differ between releases with the same statement."""
     lost = statement.lost
     return [note.value for note in statement.side] + list(() if lost is None or lost.of_run else lost.counts)
-
-
-def _fields(checked: Any) -> dict[str, Any]:
-    return {field.name: getattr(checked, field.name) for field in dataclasses.fields(checked)}
 
 
 def unchecked(kind: type[T], fields: dict[str, Any]) -> T:
