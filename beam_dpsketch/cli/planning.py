@@ -33,7 +33,7 @@ from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
 from beam_dpsketch.exact.declared.count import USUAL_QUANTILES
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.frames.rehearsal import USUAL_SHARES, rehearse
-from beam_dpsketch.frames.steps.plan import check_columns, plan_of_table, plan_release, tally_of
+from beam_dpsketch.frames.steps.plan import check_columns, plan_of_table, resolve, tally_of
 from beam_dpsketch.frames.steps.windows import windows_of
 from beam_dpsketch.planning.plan import loss_in_words
 from beam_dpsketch.statement.showing import printable
@@ -179,8 +179,9 @@ def plan(arguments: argparse.Namespace) -> int:
         arguments.share = f"1/{arguments.split}"
     declared = read_config(arguments)
     with in_words_of(UsageError, ValueError, ArithmeticError):
-        planned = plan_release(
-            declared,
+        # For a table with declared times, plan all windows covered by one bound.
+        resolved = declared.resolved if declared.time is None else resolve(declared)[0]
+        planned = resolved.plan(
             arguments.records,
             target_error=arguments.target_error,
             typical=arguments.typical,

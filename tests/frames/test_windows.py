@@ -24,7 +24,7 @@ from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.frames.releasing import read_declared, release_table
 from beam_dpsketch.frames.steps import drawing as over_time
 from beam_dpsketch.frames.steps import sums, tables
-from beam_dpsketch.frames.steps.plan import plan_release, resolve
+from beam_dpsketch.frames.steps.plan import resolve
 from beam_dpsketch.frames.steps.windows import TimedWindows
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.rows.base import private_transform
@@ -437,7 +437,7 @@ def test_a_plan_of_a_table_knows_all_windows_that_one_norm_covers() -> None:
         "windows": {"start": "2024-03-01", "end": "2024-03-08"},
     }
     declared = read_declared({**settings, "time": {"field": "day", "every": "1d"}})
-    planned = plan_release(declared)
+    planned = resolve(declared)[0].plan(None, target_error=0.01, typical=None, quantiles=[0.5])
     of_units = [each.calibrated.aside[0].parameter for each in (resolve(declared)[0], declared.resolved)]
     assert of_units[0] == 7 * of_units[1]
     assert f"privacy ids ±{1.96 * float(of_units[0]) ** 0.5:.2g}" in str(planned)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import AllAtOnce, ConfigError
-from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_TARGET_ERROR
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.exact.declared.windows import WindowPlan, plan_windows, windowing_of_table
 from beam_dpsketch.exact.reading.columns import TIMES, batch_column
@@ -33,19 +31,6 @@ def resolve(declared: ReleaseSpec) -> tuple[ResolvedRelease, WindowPlan]:
     """Resolve a table's release, and plan its windows."""
     plan = plan_of_table(declared)
     return declared.resolved.under(plan.terms), plan
-
-
-def plan_release(
-    declared: ReleaseSpec,
-    n: int | None = None,
-    *,
-    target_error: Fraction | float = USUAL_TARGET_ERROR,
-    typical: tuple[float, float] | None = None,
-    quantiles: Iterable[float] = USUAL_QUANTILES,
-) -> Any:
-    """Plan like `ReleaseSpec.plan`. For a table with declared times, plan all windows covered by one bound."""
-    resolved = declared.resolved if declared.time is None else resolve(declared)[0]
-    return resolved.plan(n, target_error=target_error, typical=typical, quantiles=quantiles)
 
 
 def open_checked(table: Any, declared: ReleaseSpec) -> TableParts:
