@@ -25,7 +25,6 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.config.forms import Block, Entry, ListOf
 from beam_dpsketch.errors import ConfigError, FormatError
 from beam_dpsketch.exact.declared.public import Keys
-from beam_dpsketch.exact.domains.calendar import Calendar
 from beam_dpsketch.exact.domains.timestamps import from_micros, to_iso
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.statement.clipping import COLUMNS, Clipping
@@ -138,9 +137,7 @@ def key_types(keys: Keys | None, rows: beam.PCollection) -> dict[str, Any]:
 
 
 def _key_type(column: Any, rows: beam.PCollection) -> type:
-    if isinstance(column, Calendar):
-        return str
-    kind = _without_none(_fields(rows.element_type).get(str(column), str))
+    kind = _without_none(_fields(rows.element_type).get(column, str))  # calendars and callables make text
     if kind in (typehints.Any, object):  # columns from a CSV file have no type, and keys are checked at run time
         return str
     if isinstance(kind, type) and issubclass(kind, np.integer):

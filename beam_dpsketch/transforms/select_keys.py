@@ -19,7 +19,6 @@ from beam_dpsketch.exact.declared.public import KeySelection, TimeRange
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.exact.declared.units import PrivacyId, Unit
 from beam_dpsketch.exact.declared.windows import WindowPlan
-from beam_dpsketch.exact.domains.calendar import Calendar
 from beam_dpsketch.exact.reading.selectors import column_of
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.noise.keys import KeyChoice, choose_keys_alone, with_best_method
@@ -132,6 +131,5 @@ def _constant(value: Any) -> int:
 
 def _item(keys: KeySelection, privacy_unit: Unit) -> Any:
     """Choose a field with a value in each record that counts. A time is the last choice, because it may be no item."""
-    named = [each for each in keys.columns if not isinstance(each, Calendar)]
     ids = [privacy_unit.field] if isinstance(privacy_unit, PrivacyId) else []
-    return next(iter((*named, *ids, *map(column_of, keys.columns))))
+    return next(iter((*keys.fields, *ids, *map(column_of, keys.columns))))

@@ -25,7 +25,7 @@ from beam_dpsketch.exact.domains.timestamps import (
     to_micros,
 )
 from beam_dpsketch.exact.horizon import Horizon
-from beam_dpsketch.exact.reading.selectors import KeyColumn, as_columns, check_selector
+from beam_dpsketch.exact.reading.selectors import KeyColumn, Selector, as_columns, check_selector, column_of
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.words import length_of_time, shown_plainly
 
@@ -49,8 +49,7 @@ class Keys:
         if not columns:
             raise ArgumentError("field", "must not be empty. Name a column of the key", "E321")
         for each in columns:
-            if not isinstance(each, Calendar):
-                check_selector(field=each)
+            check_selector(field=column_of(each))
         object.__setattr__(self, "field", columns[0] if len(columns) == 1 else columns)
 
     @property
@@ -62,6 +61,11 @@ class Keys:
     def calendars(self) -> list[Calendar]:
         """The columns that are calendars."""
         return [each for each in self.columns if isinstance(each, Calendar)]
+
+    @property
+    def fields(self) -> list[Selector]:
+        """The columns that are fields, whose values a list of keys contains."""
+        return [each for each in self.columns if not isinstance(each, Calendar)]
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -132,7 +136,7 @@ class PublicKeys(Keys):
 
     def _rows(self, keys: Any) -> list[tuple[Any, ...]]:
         """List the given keys, as tuples with a value for each column except calendars."""
-        named = [each for each in self.columns if not isinstance(each, Calendar)]
+        named = self.fields
         if not named and keys is None:
             return [()]
         if not named:

@@ -118,7 +118,7 @@ class Selectors:
     opaque: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_selector(**{name: each for name, each in self.all.items() if not isinstance(each, Calendar)})
+        check_selector(**{name: column_of(each) for name, each in self.all.items()})
 
     @property
     def items(self) -> dict[str, Selector]:
@@ -171,9 +171,6 @@ def check_selector(**selectors: Any) -> None:
             )
 
 
-IDENTITY_SELECTORS = Selectors()
-
-
 def as_columns(key: KeyColumn | tuple[KeyColumn, ...]) -> tuple[KeyColumn, ...]:
     """List a key's columns."""
     return key if isinstance(key, tuple) else (key,)
@@ -182,6 +179,9 @@ def as_columns(key: KeyColumn | tuple[KeyColumn, ...]) -> tuple[KeyColumn, ...]:
 def column_of(selector: Any) -> Any:
     """Get the field that a selector names. Keep callables."""
     return selector.time if isinstance(selector, Calendar) else selector
+
+
+IDENTITY_SELECTORS = Selectors()
 
 
 def make_getter(selector: Any) -> Callable[[Any], Any]:
