@@ -26,7 +26,6 @@ from beam_dpsketch.noise.noising import Part, Secret, checked, release_parts
 from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.release_id import RUN_BYTES
 
 
@@ -80,11 +79,10 @@ def release_part(
     *,
     run: bytes | None = None,
     part: bytes = b"",
-    lost: LostNote | None = None,
 ) -> Released:
-    """Release a `Part` of a run. `part` is its `part_name`, and `lost` is as in `release_parts`."""
+    """Release a `Part` of a run. `part` is its `part_name`."""
     secrets = None if randomness is None else [randomness]
     calibration = Calibration.of(checked(raw, raw, terms).spec, terms)
-    (released,) = answers_of(release_parts([Part(raw, side, part, run)], calibration, secrets, lost=lost))
+    (released,) = answers_of(release_parts([Part(raw, side, part, run)], calibration, secrets))
     assert isinstance(released, Released)
     return released
