@@ -32,7 +32,7 @@ from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.privacy.summary_counts import BINS, SummaryCount
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
-NOISE_VERSION = 10
+NOISE_VERSION = 11
 """Version of the derivation from a secret to noise and decisions. Another version of a keyed draw is another draw."""
 
 

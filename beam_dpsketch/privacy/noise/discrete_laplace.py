@@ -28,18 +28,12 @@ from beam_dpsketch.privacy.noise.keyed_randomness import (
     check_size,
     random_words,
 )
-from beam_dpsketch.privacy.noise.rejection import (
-    PREFIX_BITS,
-    accept,
-    draw_offsets,
-    fill,
-    is_below_exponential,
-    with_signs,
-)
+from beam_dpsketch.privacy.noise.rejection import accept, draw_offsets, fill, is_below_exponential, with_signs
 
 MIN_SCALE = Fraction(1, 20)
 MAX_SCALE = Fraction(2**50)
 
+_PREFIX_BITS = WORD_BITS - 1  # the remaining bit of a word is the sign
 # Multiples of the step are drawn from a table; scale / step < 2**7 keeps it below 6,000 entries.
 _MAX_BASE_SCALE_BITS = 7
 # The highest bits of a prefix already decide most multiples; they index a table that fits the L1 cache.
@@ -100,7 +94,7 @@ class _LaplaceSampler:
     Fewer `prefix_bits` and more `step_bits` than the default make the rare paths frequent, for tests.
     """
 
-    def __init__(self, scale: Fraction, prefix_bits: int = PREFIX_BITS, step_bits: int | None = None) -> None:
+    def __init__(self, scale: Fraction, prefix_bits: int = _PREFIX_BITS, step_bits: int | None = None) -> None:
         if step_bits is None:
             step_bits = max(0, int(scale).bit_length() - _MAX_BASE_SCALE_BITS)
         self._scale = scale

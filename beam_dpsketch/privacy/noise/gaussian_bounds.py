@@ -99,7 +99,7 @@ class GaussianTable:
         return index
 
 
-# A 128-bit table needs about 0.2 megabytes for a large sigma, hence the small cache.
+# A 96-bit table needs about 0.2 megabytes for a large sigma, and up to 6 without a step, hence the small cache.
 @functools.lru_cache(maxsize=8)
 def gaussian_table(sigma_squared: Fraction, step_bits: int, precision: int) -> GaussianTable:
     """Build the table of P(k) proportional to exp(-(step k)**2 / (2 sigma_squared)), k = 0, 1, ..."""

@@ -47,11 +47,12 @@ def check_parameter(name: str, value: Fraction, least: Fraction, most: Fraction)
     raise ValueError(f"{name} must be a Fraction between {least} and 2**{int(most).bit_length() - 1}, got {value!r}")
 
 
-def random_words(count: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
-    """Draw words with 64 uniform bits."""
+def random_words(count: int, random_bytes: RandomBytes, bits: int = WORD_BITS) -> NDArray[np.unsignedinteger]:
+    """Draw words with 64 or 32 uniform bits."""
+    word = np.dtype(f"u{bits // 8}")
     # The byte order is fixed so that the same bytes give the same noise on every machine.
-    words = np.frombuffer(random_bytes(8 * count), dtype="<u8", count=count)
-    return words.astype(np.uint64, copy=False)
+    words = np.frombuffer(random_bytes(word.itemsize * count), dtype=word.newbyteorder("<"), count=count)
+    return words.astype(word, copy=False)
 
 
 def append_random_word(value: int, random_bytes: RandomBytes) -> int:

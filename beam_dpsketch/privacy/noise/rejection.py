@@ -14,36 +14,45 @@ from numpy.typing import NDArray
 from beam_dpsketch.privacy.noise.gaussian_bounds import exponential_bounds
 from beam_dpsketch.privacy.noise.keyed_randomness import WORD_BITS, RandomBytes, append_random_word, random_words
 
-PREFIX_BITS = WORD_BITS - 1
-"""Bits of each word. The remaining bit is the sign."""
-DRAWN_AT_ONCE = 1 << 15
-"""Candidates drawn at a time: small enough for the cache, large enough to hide the cost of a numpy call."""
+DRAWN_AT_ONCE = 1 << 13
+"""Candidates drawn at a time: few enough for the cache and for memory that malloc reuses (arrays below 128 kilobytes),
+many enough to hide the cost of a numpy call."""
 _FLOAT_SLACK = 2.0**-40  # acceptance probabilities are wrong by less than 2**-50; the filter allows 1,000 times that
 
 
 def fill(size: int, draw_accepted: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Collect this many accepted numbers. `draw_accepted` receives a number of candidates."""
+    """Collect the first accepted numbers, this many. `draw_accepted` receives a number of candidates.
+
+    Candidates are independent of their places. Hence some are drawn in reserve, and those beyond the last are dropped.
+    """
     values = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
-        accepted = draw_accepted(min(DRAWN_AT_ONCE, size - filled))
+        left = size - filled
+        accepted = draw_accepted(min(DRAWN_AT_ONCE, left + left // 64 + 16))[:left]
         values[filled : filled + len(accepted)] = accepted
         filled += len(accepted)
     return values
 
 
 def draw_offsets(
-    count: int, step_bits: int, random_bytes: RandomBytes
-) -> tuple[NDArray[np.int64], NDArray[np.uint64], int]:
-    """Draw uniform offsets below 2**step_bits. Return them, the first bits of deciding uniforms, and their number."""
-    words = random_words(count, random_bytes)
+    count: int, step_bits: int, random_bytes: RandomBytes, bits: int = WORD_BITS
+) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger], int]:
+    """Draw uniform offsets below 2**step_bits. Return them, the first bits of deciding uniforms, and their number.
+
+    A word has this many `bits`.
+    """
+    words = random_words(count, random_bytes, bits)
     # High bits: the offset. Low bits: the uniform.
-    uniform_bits = WORD_BITS - step_bits
-    return (words >> np.uint64(uniform_bits)).view(np.int64), words & np.uint64((1 << uniform_bits) - 1), uniform_bits
+    uniform_bits, word = bits - step_bits, words.dtype.type
+    return (words >> word(uniform_bits)).astype(np.int64), words & word((1 << uniform_bits) - 1), uniform_bits
 
 
 def accept(
-    exponents: NDArray[np.floating], uniform: NDArray[np.uint64], bits: int, accepts_exactly: Callable[[int], bool]
+    exponents: NDArray[np.floating],
+    uniform: NDArray[np.unsignedinteger],
+    bits: int,
+    accepts_exactly: Callable[[int], bool],
 ) -> NDArray[np.bool_]:
     """Compare uniforms with exp(exponent), given the first bits of each. Return the mask of smaller uniforms.
 

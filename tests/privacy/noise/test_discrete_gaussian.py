@@ -20,13 +20,11 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from beam_dpsketch.privacy.noise import discrete_gaussian, rejection
-from beam_dpsketch.privacy.noise import gaussian_bounds as exponential_module
-from beam_dpsketch.privacy.noise.gaussian_bounds import GaussianTable, ceiling_shift, exponential_bounds, gaussian_table
+from beam_dpsketch.privacy.noise import discrete_gaussian, keyed_randomness, rejection
+from beam_dpsketch.privacy.noise.gaussian_bounds import exponential_bounds, gaussian_table
 from tests.helpers import tolerances
+from tests.helpers.tails import true_cumulative
 
 SIGMAS = [Fraction(1, 2), Fraction(1), Fraction(2), Fraction(37, 10), Fraction(10), Fraction(100)]
 Sampler = discrete_gaussian._Sampler
@@ -49,142 +47,20 @@ def accepts(samples: np.ndarray, sigma_squared: Fraction) -> dict[str, bool]:
 ALL_ACCEPT = {"mean": True, "variance": True, "chi-square": True}
 
 
-class TestExponentialBounds:
-    """The intervals contain the true exponential and are narrow."""
-
-    @settings(max_examples=300, deadline=None)
-    @given(st.integers(0, 2**80), st.integers(1, 2**80), st.integers(1, 400))
-    def test_contain_the_true_value(self, numerator: int, denominator: int, bits: int) -> None:
-        self.check(numerator, denominator, bits)
-
-    @pytest.mark.parametrize("bits", [1, 20, 64, 192, 400])
-    @pytest.mark.parametrize("numerator", [0, 1, 49, 50, 51, 100, 101, 700, 10**4, 10**9])
-    def test_contain_the_true_value_on_a_grid(self, numerator: int, bits: int) -> None:
-        self.check(numerator, 100, bits)
-
-    def check(self, numerator: int, denominator: int, bits: int) -> None:
-        lower, upper = exponential_bounds(numerator, denominator, bits)
-        with mpmath.workprec(bits + 300):
-            true = mpmath.exp(-mpmath.mpf(numerator) / denominator) * mpmath.mpf(2) ** bits
-            assert lower <= true <= upper
-        assert 0 <= lower <= upper <= lower + 2
-        assert upper <= 1 << bits
-
-    @pytest.mark.parametrize("bits", range(1, 13))
-    def test_rounding_is_outwards(self, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        # Guard bits make the intervals narrow but must not be what makes them right.
-        monkeypatch.setattr(exponential_module, "_GUARD_BITS", 0)
-        with mpmath.workprec(200):
-            for numerator in range(1, 400, 3):
-                lower, upper = exponential_bounds(numerator, 101, bits)
-                assert lower <= mpmath.exp(-mpmath.mpf(numerator) / 101) * 2**bits <= upper
-            for numerator in range(1, 51):
-                lower, upper = exponential_module._taylor_bounds(numerator, 101, bits)
-                assert lower <= mpmath.exp(-mpmath.mpf(numerator) / 101) * 2**bits <= upper
-
-    def test_certain_value_is_exact(self) -> None:
-        assert exponential_bounds(0, 7, 20) == (1 << 20, 1 << 20)
-
-    @pytest.mark.parametrize(("numerator", "denominator"), [(-1, 1), (1, 0), (1, -1)])
-    def test_refuses_what_is_not_a_nonnegative_fraction(self, numerator: int, denominator: int) -> None:
-        with pytest.raises(ValueError, match="numerator must be >= 0 and denominator > 0"):
-            exponential_bounds(numerator, denominator, 10)
-
-    def test_refuses_no_bits(self) -> None:
-        with pytest.raises(ValueError, match="bits must be >= 1, got 0"):
-            exponential_bounds(1, 1, 0)
-
-    @given(st.integers(-(2**70), 2**70), st.integers(0, 80))
-    def test_ceiling_shift(self, value: int, bits: int) -> None:
-        assert ceiling_shift(value, bits) == math.ceil(Fraction(value, 1 << bits))
-
-
-def true_cumulative(sigma_squared: Fraction, step_bits: int, entries: int) -> list[mpmath.mpf]:
-    """P(multiple <= k) for the first k, at the precision of mpmath; the total by Poisson summation."""
-    variance = mpmath.mpf(sigma_squared.numerator) / sigma_squared.denominator / 4**step_bits
-    if variance > 1:
-        # Independent of the table's own tail bound.
-        dual = sum(mpmath.exp(-2 * mpmath.pi**2 * variance * k * k) for k in range(-40, 41))
-        total = (mpmath.sqrt(2 * mpmath.pi * variance) * dual + 1) / 2
-    else:
-        total = sum(mpmath.exp(-mpmath.mpf(k * k) / (2 * variance)) for k in range(60))
-    cumulative, partial = [], mpmath.mpf(0)
-    for k in range(entries):
-        partial += mpmath.exp(-mpmath.mpf(k * k) / (2 * variance))
-        cumulative.append(partial / total)
-    return cumulative
-
-
-def table_digest(table: GaussianTable) -> str:
-    """SHA-256 of all thresholds, 17 bytes each."""
-    thresholds = [*table.lower, *table.upper]
-    return hashlib.sha256(b"".join(value.to_bytes(17, "big") for value in thresholds)).hexdigest()
-
-
-class TestGaussianTable:
-    """The thresholds contain the true cumulative probabilities, and never change."""
-
-    @pytest.mark.parametrize(
-        ("sigma_squared", "step_bits"),
-        [
-            (Fraction(1, 4), 0),
-            (Fraction(1), 0),
-            (Fraction(37, 10) ** 2, 0),
-            (Fraction(127) ** 2, 0),
-            (Fraction(1000) ** 2, 3),
-            (Fraction(2) ** 100, 44),
-            (Fraction(4), 3),
-        ],
-    )
-    def test_contains_the_true_cumulative_probabilities(self, sigma_squared: Fraction, step_bits: int) -> None:
-        table = gaussian_table(sigma_squared, step_bits, 128)
-        with mpmath.workprec(400):
-            for true, lower, upper in zip(
-                true_cumulative(sigma_squared, step_bits, len(table.lower)), table.lower, table.upper, strict=True
-            ):
-                assert lower <= true * mpmath.mpf(2) ** 128 <= upper
-                assert upper - lower <= 2
-
-    @pytest.mark.parametrize("precision", [64, 256, 320])
-    def test_other_precisions(self, precision: int) -> None:
-        table = gaussian_table(Fraction(9), 0, precision)
-        with mpmath.workprec(600):
-            for index, true in enumerate(true_cumulative(Fraction(9), 0, len(table.lower))):
-                assert table.lower[index] <= true * mpmath.mpf(2) ** precision <= table.upper[index]
-                assert table.upper[index] - table.lower[index] <= 2
-
-    def test_is_nondecreasing_and_ends_saturated(self) -> None:
-        table = gaussian_table(Fraction(100), 0, 128)
-        assert list(table.lower) == sorted(table.lower)
-        assert list(table.upper) == sorted(table.upper)
-        assert table.upper[-1] == 1 << 128
-
-    @pytest.mark.one_fast_case
-    @pytest.mark.parametrize("sigma_squared", [Fraction(1, 4), Fraction(9), Fraction(400)])
-    def test_locate_decides_what_is_certain_and_nothing_else(self, sigma_squared: Fraction) -> None:
-        bits = 11
-        table = gaussian_table(sigma_squared, 0, 128)
-        with mpmath.workprec(400):
-            inner = [value * 2**bits for value in true_cumulative(sigma_squared, 0, len(table.lower))]
-            holding = {int(mpmath.floor(value)) for value in inner} | {(1 << bits) - 1}
-            for prefix in range(1 << bits):
-                expected = None if prefix in holding else sum(value < prefix for value in inner)
-                assert table.locate(prefix, bits) == expected
-
-    def test_locate_does_not_decide_beyond_the_table(self) -> None:
-        table = gaussian_table(Fraction(1), 0, 128)
-        assert table.locate((1 << 128) - 1, 128) is None
-        assert table.locate(0, 128) == 0
-
-    @pytest.mark.parametrize(
-        ("sigma_squared", "step_bits", "digest"),
-        [
-            (Fraction(1), 0, "574cca5d3ad8762839141319a42abcb7b76346f0fa65c572a20e5a2e365976c3"),
-            (Fraction(1000) ** 2, 3, "dbeddf71c2c211993544edb5c6b39f5749e5f51bb69890418d6d189c262f3e9c"),
-        ],
-    )
-    def test_never_changes(self, sigma_squared: Fraction, step_bits: int, digest: str) -> None:
-        assert table_digest(gaussian_table(sigma_squared, step_bits, 128)) == digest
+def check_thresholds(sampler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the decision on the prefixes around each threshold, each start of the guide, and the ends."""
+    bits = sampler._prefix_bits
+    monkeypatch.setattr(Sampler, "_refine_multiple", lambda self, prefix, random_bytes: -1)
+    with mpmath.workprec(200):
+        true = true_cumulative(sampler._sigma_squared, sampler._step_bits, len(sampler._lower) + 200)
+        cells = np.array([int(mpmath.floor(value * 2**bits)) for value in true]).clip(max=(1 << bits) - 1)
+    starts = np.arange(len(sampler._guide)) << int(sampler._guide_shift)
+    edges = np.concatenate([cells, starts, [0, (1 << bits) - 1]])
+    prefixes = np.unique((edges[:, None] + [-1, 0, 1]).clip(0, (1 << bits) - 1))
+    decided = sampler._invert_prefixes(prefixes.astype(np.uint32), os.urandom)
+    # A uniform selects the number of thresholds at or below it, hence of smaller cells, and nothing if it is in a cell.
+    expected = np.where(np.isin(prefixes, cells), -1, np.searchsorted(cells, prefixes))
+    assert np.array_equal(decided, expected)
 
 
 class TestInversion:
@@ -210,20 +86,20 @@ class TestInversion:
         assert undecided == {prefix for prefix in holding if prefix < 1 << bits} | {(1 << bits) - 1}
 
     def test_refinement_agrees_with_a_longer_prefix(self) -> None:
-        # Twelve bits and a refinement, or 63 bits at once: the same uniform must select the same multiple.
-        short, long = Sampler(Fraction(100), prefix_bits=12), Sampler(Fraction(100), prefix_bits=63)
+        # Twelve bits and a refinement, or 31 bits at once: the same uniform must select the same multiple.
+        short, long = Sampler(Fraction(100), prefix_bits=12), Sampler(Fraction(100))
         generator = np.random.default_rng(1)
         for _ in range(2_000):
             prefix, tail = int(generator.integers(1 << 12)), generator.bytes(8)
-            uniform = (prefix << 64 | int.from_bytes(tail, "little")) >> 13
-            expected = long._invert_prefixes(np.array([uniform], dtype=np.uint64), os.urandom)[0]
+            uniform = (prefix << 64 | int.from_bytes(tail, "little")) >> 45
+            expected = long._invert_prefixes(np.array([uniform], dtype=np.uint32), os.urandom)[0]
             assert short._refine_multiple(prefix, partial(bytes.ljust, tail)) == expected
 
     def test_refinement_continues_beyond_the_first_table(self) -> None:
-        # All-ones bytes stay above every threshold of 128 and of 256 bits; the zeros that follow decide.
+        # All-ones bytes stay above every threshold of 96 and of 192 bits; the zeros that follow decide.
         answers = iter([b"\xff" * 8] * 3 + [b"\0" * 8] * 10)
-        multiple = Sampler(Fraction(1))._refine_multiple((1 << 63) - 1, lambda size: next(answers))
-        tail_bits = 63 + 3 * 64
+        multiple = Sampler(Fraction(1))._refine_multiple((1 << 31) - 1, lambda size: next(answers))
+        tail_bits = 31 + 3 * 64
         # P(|x| > k) is about 2**-tail_bits for k near sqrt(2 tail_bits log 2).
         assert abs(multiple - math.sqrt(2 * tail_bits * math.log(2))) < 2
 
@@ -231,41 +107,67 @@ class TestInversion:
         sampler = Sampler(Fraction(1000) ** 2)
         table = gaussian_table(Fraction(1000) ** 2, 3, 128)
         entries = len(sampler._lower)
-        assert [int(value) for value in sampler._lower] == [value >> 65 for value in table.lower[:entries]]
+        assert [int(value) for value in sampler._lower] == [value >> 97 for value in table.lower[:entries]]
         assert int(sampler._certain_from[0]) == 0
-        assert int(sampler._certain_from[-1]) == 1 << 63
-        assert int(sampler._certain_from[-2]) < 1 << 63
+        assert int(sampler._certain_from[-1]) == 1 << 31
+        assert int(sampler._certain_from[-2]) < 1 << 31
+
+    @pytest.mark.parametrize(
+        ("sigma", "step_bits"), [(Fraction(1, 2), None), (Fraction(37, 10), None), (1044, 4), (1044, 0), (2044, 0)]
+    )
+    def test_decisions_at_all_thresholds(
+        self, sigma: Fraction | int, step_bits: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        check_thresholds(Sampler(Fraction(sigma) ** 2, step_bits=step_bits), monkeypatch)
+
+    @pytest.mark.parametrize("table", ["_lower", "_guide", "_certain_from"])
+    def test_a_threshold_that_is_1_off_is_found(self, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        sampler = Sampler(Fraction(1044) ** 2, step_bits=0)
+        place = int(np.flatnonzero(getattr(sampler, table) > 0)[1000])
+        getattr(sampler, table)[place] -= 1
+        with pytest.raises(AssertionError):
+            check_thresholds(sampler, monkeypatch)
+
+
+OFFSET_SIGMAS = [Fraction(sigma) for sigma in (200, 1044, 10**6, 2**23 - 1, 2**23, 2**50)]
+
+
+def word_bits_of(sampler: Any) -> int:
+    """Bits of the word that contains an offset and its uniform: at least 16 are left for the uniform."""
+    return 32 if sampler._step_bits <= 16 else 64
 
 
 class TestAcceptance:
     """The float filter never contradicts the exact decision."""
 
-    @pytest.mark.parametrize("sigma", [Fraction(200), Fraction(10**6), Fraction(2**50)])
+    @pytest.mark.parametrize("sigma", OFFSET_SIGMAS)
     def test_filter_agrees_with_the_exact_decision(self, sigma: Fraction) -> None:
         sampler = Sampler(sigma**2)
         generator = np.random.default_rng(2)
         base = generator.integers(0, 1000, 2_000) << sampler._step_bits
         before = base.copy()
-        words = generator.bytes(8 * len(base))
+        word_bits = word_bits_of(sampler)
+        words = generator.bytes(word_bits // 8 * len(base))
         served = iter([words])
         keep = sampler._add_offsets(base, lambda size: next(served, b"\0" * size))
-        uniform_bits = 64 - sampler._step_bits
-        for index, word in enumerate(np.frombuffer(words, dtype="<u8").tolist()):
+        uniform_bits = word_bits - sampler._step_bits
+        for index, word in enumerate(np.frombuffer(words, dtype=f"<u{word_bits // 8}").tolist()):
             offset, uniform = word >> uniform_bits, word & ((1 << uniform_bits) - 1)
             arguments = int(before[index]), offset, uniform, uniform_bits
             assert base[index] == before[index] + offset
             assert keep[index] == sampler._accepts_exactly(*arguments, lambda size: b"\0" * size)
         assert 0.5 < keep.mean() < 1
 
-    @pytest.mark.parametrize("sigma", [Fraction(200), Fraction(10**6), Fraction(2**50)])
+    @pytest.mark.parametrize("sigma", OFFSET_SIGMAS)
     def test_filter_leaves_close_decisions_to_the_exact_one(self, sigma: Fraction) -> None:
         # The uniform whose interval holds the acceptance probability: only the bits that follow can decide.
         sampler = Sampler(sigma**2)
-        uniform_bits, base = 64 - sampler._step_bits, 100 << sampler._step_bits
+        word_bits = word_bits_of(sampler)
+        uniform_bits, base = word_bits - sampler._step_bits, 100 << sampler._step_bits
         offset = (1 << sampler._step_bits) - 1
         lower, upper = exponential_bounds(offset * (offset + 2 * base), 2 * int(sigma) ** 2, uniform_bits)
         assert upper - lower <= 1
-        word = (offset << uniform_bits | lower).to_bytes(8, "little")
+        word = (offset << uniform_bits | lower).to_bytes(word_bits // 8, "little")
         for tail, expected in ((b"\0" * 8, True), (b"\xff" * 8, False)):
             served = iter([word, tail])
             keep = sampler._add_offsets(np.array([base]), partial(next, served))
@@ -280,6 +182,50 @@ class TestAcceptance:
         assert (low, high) == (True, False)
 
 
+class TestEnumeration:
+    """All words of 10 bits, counted: each integer has the share of the discrete Gaussian, but for undecided words."""
+
+    @pytest.mark.parametrize("step_bits", [0, 1, 2, 3])
+    def test_each_integer_has_its_share(self, step_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.check(step_bits, monkeypatch)
+
+    @pytest.mark.parametrize(
+        ("function", "fault"),
+        [
+            ("with_signs", lambda exact, values, sign: exact(values, values & 1)),
+            ("draw_offsets", lambda exact, *terms: (lambda offset, *rest: (offset | 1, *rest))(*exact(*terms))),
+        ],
+    )
+    def test_bits_used_twice_are_found(self, function: str, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(discrete_gaussian, function, partial(fault, getattr(discrete_gaussian, function)))
+        with pytest.raises(AssertionError):
+            self.check(2, monkeypatch)
+
+    def check(self, step_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        bits, sigma, far = 10, Fraction(37, 10), 1000
+        first, second = (
+            words.ravel().astype(np.uint32) for words in np.meshgrid(np.arange(1 << bits), np.arange(1 << bits))
+        )
+        monkeypatch.setattr(discrete_gaussian, "_SHORT_BITS", bits)
+        monkeypatch.setattr(discrete_gaussian, "random_words", lambda *_: first)
+        monkeypatch.setattr(rejection, "random_words", lambda *_: second)
+        monkeypatch.setattr(Sampler, "_refine_multiple", lambda *_: far)
+        sampler, counts = Sampler(sigma**2, prefix_bits=bits - 1, step_bits=step_bits), []
+        for undecided in (False, True):
+            monkeypatch.setattr(Sampler, "_accepts_exactly", lambda *_, found=undecided: found)
+            drawn = sampler._draw_accepted(len(first), os.urandom)
+            counts.append(np.bincount(drawn[np.abs(drawn) < far] + far, minlength=2 * far))
+        unrefined = np.count_nonzero(
+            sampler._invert_prefixes(np.arange(1 << bits - 1, dtype=np.uint32), os.urandom) == far
+        )
+        exact = np.exp(-(np.arange(-far, far) ** 2) / (2 * float(sigma) ** 2))
+        exact *= 4**bits / exact[far :: 1 << step_bits].sum() / 2 ** (step_bits + 1)
+        assert np.all(counts[0] <= exact + 1e-6)
+        assert np.all(exact <= counts[1] + unrefined * 2 ** (bits + 1) + 1e-6)
+        assert unrefined < 25
+        assert counts[0].sum() > 0.9 * exact.sum()
+
+
 class TestDistribution:
     """Mean, variance and histogram are those of the discrete Gaussian, on every path."""
 
@@ -287,8 +233,12 @@ class TestDistribution:
     def test_matches_the_exact_probabilities(self, sigma: Fraction) -> None:
         assert accepts(discrete_gaussian.sample(200_000, sigma**2), sigma**2) == ALL_ACCEPT
 
-    @pytest.mark.parametrize("sigma", [Fraction(128), Fraction(1000)], ids=str)
-    def test_matches_the_exact_probabilities_with_a_step(self, sigma: Fraction) -> None:
+    @pytest.mark.parametrize("sigma", [Fraction(128), Fraction(1044), Fraction(2044)], ids=str)
+    @pytest.mark.parametrize("fewest", [1, discrete_gaussian._MIN_STEPLESS_DRAWS])
+    def test_matches_the_exact_probabilities_with_and_without_a_step(
+        self, sigma: Fraction, fewest: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(discrete_gaussian, "_MIN_STEPLESS_DRAWS", fewest)
         assert accepts(discrete_gaussian.sample(200_000, sigma**2), sigma**2) == ALL_ACCEPT
 
     @pytest.mark.parametrize("prefix_bits", [1, 3, 6, 9])
@@ -316,7 +266,7 @@ class TestDistribution:
             # Hoeffding; false-alarm probability 1e-9 / 20 for each of the 19 magnitudes.
             assert abs(positive - total / 2) <= math.sqrt(total / 2 * math.log(2 * 20 / 1e-9))
 
-    @pytest.mark.parametrize("sigma", [Fraction(10**6), Fraction(2**50)], ids=str)
+    @pytest.mark.parametrize("sigma", OFFSET_SIGMAS[2:], ids=str)
     def test_large_sigma(self, sigma: Fraction) -> None:
         # Close to a continuous Gaussian; Kolmogorov-Smirnov by Massart's bound, 2 exp(-2 n d**2) = 9e-10.
         samples = discrete_gaussian.sample(100_000, sigma**2)
@@ -371,6 +321,26 @@ class TestStatisticsCanFail:
         samples = discrete_gaussian.sample(200_000, Fraction(9), random_bytes=seeded(6))
         zeros = np.zeros(int(np.sum(samples == 0)), dtype=np.int64)
         assert not accepts(np.concatenate([samples, zeros]), Fraction(9))["chi-square"]
+
+    @pytest.mark.parametrize("fault", ["prefix", "uniform"])
+    def test_refuse_offset_bits_used_twice(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        given, exact = seeded(9), discrete_gaussian.draw_offsets
+        words: list[np.ndarray] = []
+
+        def offsets(count: int, *terms: Any) -> Any:
+            offset, uniform, bits = exact(count, *terms)
+            if fault == "prefix":
+                return (words[-1] >> 28 & 3).astype(np.int64), uniform, bits
+            return offset, uniform >> 2 | (offset << bits - 2).astype(np.uint32), bits
+
+        def kept_words(*terms: Any) -> np.ndarray:
+            words.append(keyed_randomness.random_words(*terms))
+            return words[-1]
+
+        monkeypatch.setattr(discrete_gaussian, "random_words", kept_words)
+        monkeypatch.setattr(discrete_gaussian, "draw_offsets", offsets)
+        samples = Sampler(Fraction(37, 10) ** 2, step_bits=2).sample(200_000, given)
+        assert not accepts(samples, Fraction(37, 10) ** 2)["chi-square"]
 
     def test_refuse_constant_noise(self) -> None:
         verdicts = accepts(np.zeros(200_000, dtype=np.int64), Fraction(9))
@@ -455,25 +425,66 @@ class TestRandomness:
         assert samples.dtype == np.int64
         assert samples.flags.writeable
 
-    @pytest.mark.parametrize("sigma_squared", [Fraction(1, 4), Fraction(100), Fraction(10**6)])
-    def test_same_bytes_give_the_same_noise(self, sigma_squared: Fraction) -> None:
-        first, again, other = (
-            discrete_gaussian.sample(50_000, sigma_squared, random_bytes=seeded(seed)) for seed in (10, 10, 11)
-        )
+    @pytest.mark.parametrize(
+        ("sigma_squared", "step_bits", "digest"),
+        [
+            (Fraction(1, 4), None, "abb0fe1e598f375b58df8665d7205118b5b04145b747a2b250513aa3a3f12b07"),
+            (Fraction(1044) ** 2, None, "dc70a77c079508130b9d380845f7e86374c42fc678c149efc477e5dbeef83b63"),
+            (Fraction(1044) ** 2, 0, "a5c8cdb310d046a6316ed467b95b57246ea28ea41c6867c3abf04107b92deaad"),
+            (Fraction(2**100), None, "8f54026d6b3ada31d829c46057ea9fdde06480e6053ef964e74c621284b2b87e"),
+        ],
+    )
+    def test_same_bytes_give_the_same_noise_in_all_versions(
+        self, sigma_squared: Fraction, step_bits: int | None, digest: str
+    ) -> None:
+        sampler = discrete_gaussian._sampler(sigma_squared, step_bits)
+        first, again, other = (sampler.sample(50_000, seeded(seed)) for seed in (10, 10, 11))
         assert np.array_equal(first, again)
         assert not np.array_equal(first, other)
+        assert hashlib.sha256(first.astype("<i8").tobytes()).hexdigest() == digest
 
     def test_known_bytes_give_known_noise(self) -> None:
-        # One word a draw, little-endian: 63 bits of inversion, and the lowest bit is the sign.
-        words = [0x0000_0000_0000_0002, 0x0000_0000_0000_0001, 1 << 63 | 2**62, 1 << 63 | 2**62 | 1, 0]
-        served = iter(words)
+        # One word a draw, little-endian: 31 bits of inversion, and the lowest bit is the sign.
+        words = [2, 1, 1 << 31 | 1 << 30, 1 << 31 | 1 << 30 | 1, *[0] * 40]
         samples = discrete_gaussian.sample(
-            4,
-            Fraction(1),
-            random_bytes=lambda size: b"".join(next(served).to_bytes(8, "little") for _ in range(size // 8)),
+            4, Fraction(1), random_bytes=lambda size: np.array(words[: size // 4], dtype="<u4").tobytes()
         )
         # The second word is -0, rejected and replaced. The half-line has P(0) = 0.57 and P(<= 1) = 0.92.
         assert samples.tolist() == [0, 1, -1, 0]
+
+    def test_known_bytes_give_a_known_offset(self) -> None:
+        # The second word: 4 bits of offset, and 28 bits that accept it, or not: exp(-5 (5 + 2 * 16) / 2 / 1044**2).
+        lower, upper = exponential_bounds(5 * (5 + 2 * 16), 2 * 1044**2, 28)
+        prefix = int(Sampler(Fraction(1044) ** 2)._certain_from[1])
+        for uniform, expected in ((lower - 1, [-21]), (upper, [])):
+            served = iter([prefix << 1 | 1, 5 << 28 | uniform])
+            drawn = Sampler(Fraction(1044) ** 2)._draw_accepted(
+                1, lambda size, served=served: next(served).to_bytes(4, "little")
+            )
+            assert drawn.tolist() == expected
+
+    def test_size_and_sigma_alone_choose_the_table(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        chosen, exact = [], discrete_gaussian._sampler
+        monkeypatch.setattr(discrete_gaussian, "_MIN_STEPLESS_DRAWS", 1000)
+        monkeypatch.setattr(
+            discrete_gaussian, "_sampler", lambda *terms: chosen.append(exact(*terms)._step_bits) or exact(*terms)
+        )
+        for size, sigma in ((999, 1044), (1000, 1044), (1000, 4095), (1000, 4096), (1000, 10**6)):
+            first, again = (discrete_gaussian.sample(size, sigma**2, random_bytes=seeded(12)) for _ in range(2))
+            assert np.array_equal(first, again)
+        assert chosen[::2] == chosen[1::2] == [4, 0, 0, 6, 13]
+
+    @pytest.mark.parametrize("size", [1, 100, rejection.DRAWN_AT_ONCE + 1])
+    def test_the_first_accepted_candidates_are_returned(self, size: int) -> None:
+        served: list[np.ndarray] = []
+
+        def draw_accepted(candidates: int) -> np.ndarray:
+            assert candidates <= rejection.DRAWN_AT_ONCE
+            served.append(np.arange(candidates * 2 // 3) + 10**6 * len(served))
+            return served[-1]
+
+        values = rejection.fill(size, draw_accepted)
+        assert np.array_equal(values, np.concatenate(served)[:size])
 
     def test_two_calls_differ(self) -> None:
         # Equal with probability below 2**-2000.
