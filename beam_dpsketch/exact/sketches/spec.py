@@ -157,7 +157,7 @@ class SketchSpec(Spec):
     ) -> SketchSpec:
         """Choose the smallest spec whose collisions keep the estimate of any one item within relative_error * N.
 
-        Guarantee: over insertions of total weight N, |estimate - truth| <= relative_error * N before noise, for each
+        Guarantee: over insertions of total weight N, `|estimate - truth| <= relative_error * N` before noise, for each
         item with probability at least 1 - failure_probability / 2 over the seed. The other half is reserved for the
         noise. Here the estimate is the minimum over rows of a Count-Min, and the median over rows of a CountSketch. A
         released CountSketch uses their Huber mean, which is within half a scale of the median (most counters determine

