@@ -24,6 +24,8 @@ exclude_patterns = [".*", "build", "out"]
 myst_enable_extensions = ["attrs_inline"]
 myst_heading_anchors = 4
 html_theme = "furo"
+html_static_path = html_css_files = ["site.css"]
+html_copy_source = False
 default_role = "code"
 napoleon_use_ivar = True
 autodoc_typehints = "description"
@@ -44,7 +46,8 @@ API = {
 def with_toctrees(index: str) -> str:
     """Add the navigation: the links below each heading of the index."""
     for section in index.split("\n## ")[1:]:
-        pages = re.findall(r"\]\(([\w./]+)\.md\)", section)
+        links = re.findall(r"\[([^]]+)\]\(([\w./]+)\.md\)", section)
+        pages = [f"{text[0].upper()}{text[1:]} <{page}>" for text, page in links]
         index += "\n```{toctree}\n:hidden:\n:caption: " + "\n".join([section.partition("\n")[0], *pages, "```\n"])
     return index
 
@@ -57,7 +60,8 @@ def with_api(page: str) -> str:
 def with_proofs(page: str) -> str:
     """Add the docstrings of the modules in the column of proofs, and link them."""
     texts = ["", "## Texts of the proofs"]
-    for name in dict.fromkeys(re.findall(r"`(\w+/[\w/]+\.py)`", " ".join(re.findall(r"^\|.*?\|(.*?)\|", page, re.M)))):
+    column = " ".join(re.findall(r"^\|.*?\|(.*?)\|", page, flags=re.MULTILINE))
+    for name in dict.fromkeys(re.findall(r"`(\w+/[\w/]+\.py)`", column)):
         page = page.replace(f"`{name}`", f"[`{name}`](#{re.sub('[/.]', '', name)})")
         module = ast.parse((ROOT / "beam_dpsketch" / name).read_text(encoding="utf-8"))
         texts += [f"### {name}", ast.get_docstring(module) or ""]

@@ -37,9 +37,9 @@ keys. Without u, a key in L has no noise, is not read by any unit, and is not re
 4. Replacing u by u'. Both inputs have their event, hence delta does not double. Keys for which only u and u' vote
    belong to L in both. In each round the votes on C differ by a - a', with |a - a'|^2 <= |a|^2 + |a'|^2 because votes
    are not negative: at most 2 G_i^2 for each pair of values of N1 on both L. That is cf = 2.
-5. The tail of Z1 + Z2. With v1 and v2 the drawn parameters and tau^2 = v1 v2 / (v1 + v2), Poisson summation bounds P(Z1
-   + Z2 = m) by (1 + 2.01 exp(-2 pi^2 tau^2)) times the density of N(0, v1 + v2) at m, which `tail_bound` sums. tau^2 >=
-   2.1, because s1 >= 1/4 and s2 = 25/4 s1, hence the factor is below 1 + 2^-58, and 2^-40 covers it.
+5. The tail of Z1 + Z2. With v1 and v2 the drawn parameters and tau^2 = v1 v2 / (v1 + v2), Poisson summation bounds
+   P(Z1 + Z2 = m) by (1 + 2.01 exp(-2 pi^2 tau^2)) times the density of N(0, v1 + v2) at m, which `tail_bound` sums.
+   tau^2 >= 2.1, because s1 >= 1/4 and s2 = 25/4 s1, hence the factor is below 1 + 2^-58, and 2^-40 covers it.
 6. Windows. If each window has separate votes, N1 of a window is read in that window alone, the noise parameter is
    multiplied by `windows`, and delta is split. If a single bound covers all windows, a key stands for a pair of key and
    window.

@@ -80,11 +80,11 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
     With keys, elements are rows or batches with a key field, or (key, value) pairs, and selectors apply to the value of
     a pair. Keys are text, bytes, integers or tuples of these, and keep their type. Records with other keys are dropped.
 
-    Under a `Horizon`, the output is timeline rows: `TimelineRow`s, or (key, `TimelineRow`), for a `SketchTimeline`,
-    which answers any window, any range of windows and every prefix. The input must then be in the global window. A row
-    is released in its window, when the window closes. Every key has all rows. Records outside the horizon, and those
-    later than the watermark, are dropped. Windows without a horizon have less noise in single windows and in short
-    ranges. `explain` computes the range length from which a timeline has less.
+    Under a `Horizon`, the output is timeline rows, or (key, `TimelineRow`) pairs, for a `SketchTimeline`, which answers
+    any window, any range of windows and every prefix. The input must then be in the global window. A row is released in
+    its window, when the window closes. Every key has all rows. Records outside the horizon, and those later than the
+    watermark, are dropped. Windows without a horizon have less noise in single windows and in short ranges. `explain`
+    computes the range length from which a timeline has less.
 
     Sources of timeline rows: Fichtenberger, Henzinger and Upadhyay 2023, Andersson and Pagh 2024 ("binned"); Zhao et
     al., NeurIPS 2022, Appendix D ("tree").

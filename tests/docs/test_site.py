@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import runpy
 from collections import Counter
 from pathlib import Path
 
@@ -51,3 +52,12 @@ def found() -> dict[str, list[str]]:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_search_finds_an_answer(question: str, found: dict[str, list[str]]) -> None:
     assert QUESTIONS[question] & {page.partition("#")[0] for page in found[question][:SHOWN]}
+
+
+@pytest.mark.site
+def test_texts_of_proofs_have_no_markdown_by_accident() -> None:
+    """A `+` at the start of a line would begin a list, and two powers as `2**3` would be bold."""
+    page = runpy.run_path(str(ROOT / "docs" / "conf.py"))["with_proofs"](PAGES["proofs"])
+    texts = re.sub(r"^\*\*(`\w+`)\.\*\*", r"\1", page.partition("## Texts")[2], flags=re.MULTILINE)
+    assert len(texts.split()) > 8000
+    assert re.findall(r"^ {0,3}[+-] .*|.*\*\*.*", texts, re.MULTILINE) == []

@@ -5,7 +5,7 @@ then their union selects the same records as bounding everything at once.
 
 Copies of records are sampled without replacement and are never materialized. Guarantee: the numbers are distributed as
 if each copy were a record and `most` records of each group were drawn uniformly without replacement (the multivariate
-hypergeometric distribution). Each binomial draw below is within 2**-45 of its distribution in total variation. Memory
+hypergeometric distribution). Each binomial draw below is within 2^-45 of its distribution in total variation. Memory
 and time grow with the record count and the logarithm of the copy count.
 
 Proof. Give each copy a priority in [0, 1) whose binary digits are independent fair coins. All orders of priorities are

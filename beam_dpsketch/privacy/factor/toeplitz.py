@@ -1,8 +1,8 @@
 """Square-root factorization over the values of a domain: integers in, integers out, exactly.
 
 A histogram h over n values is released as rows W h + noise, with W = L diag(g). L is the lower triangular Toeplitz
-matrix with c_k (`square_root`), rounded to 2**-10, or 2**-12 above 2**17 values, and g are the gains, in units of
-2**-7. Both are whole numbers, hence the bound covers the computed rows, rounding included. It costs 0.2 % of the error.
+matrix with c_k (`square_root`), rounded to 2^-10, or 2^-12 above 2^17 values, and g are the gains, in units of
+2^-7. Both are whole numbers, hence the bound covers the computed rows, rounding included. It costs 0.2 % of the error.
 
 Guarantee: let D^2 be `squared_length`, the squared length of the longest column in W. For a unit that adds a histogram
 f whose weights, with either sign, sum to K in size, |W f| <= K D, attained by a single value. Hence rows with discrete
@@ -11,9 +11,9 @@ Gaussian noise with parameter K^2 D^2 / (2 rho) are rho-zCDP if a unit is added 
 D^2.
 
 Proof. W f is a sum of columns, each at most D long, times weights: at most K D by the triangle inequality. All entries
-of W are at least 0, hence W f . W f' >= 0 for f and f' without negative entries, and |W f - W f'|^2 is at most |W f|^2
-+ |W f'|^2. With signs it is at most (|W f| + |W f'|)^2. Value i once with weight K and once with -K attains this in a
-longest column, hence 2 would be too little there.
+of W are at least 0, hence W f . W f' >= 0 for f and f' without negative entries, and |W f - W f'|^2 is at most
+|W f|^2 + |W f'|^2. With signs it is at most (|W f| + |W f'|)^2. Value i once with weight K and once with -K attains
+this in a longest column, hence 2 would be too little there.
 
 An L1 norm bounds K. An L2 norm measures counters separately, which bounds no rows: it is refused.
 

@@ -20,7 +20,7 @@ _ROUND_UP = 1 + 1e-9
 def delta(*, rho: Fraction | float, epsilon: float) -> float:
     """Compute the smallest delta from the conversion at this epsilon, rounded up, at most 1.
 
-    delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1 / alpha)**alpha. Every
+    delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1 / alpha)^alpha. Every
     alpha gives a true bound, hence the result is valid even if the search misses the best alpha.
 
     >>> f"{delta(rho=0.1, epsilon=2.14):.2e}"

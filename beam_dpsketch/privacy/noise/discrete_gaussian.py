@@ -1,4 +1,4 @@
-"""Exact vectorized sampler of the discrete Gaussian: integers x with P(x) ~ exp(-x**2 / (2 sigma_squared)).
+"""Exact vectorized sampler of the discrete Gaussian: integers x with P(x) ~ exp(-x^2 / (2 sigma_squared)).
 
 Integer intervals certify every decision, or further random bits refine it until they do. Hence uniform random bytes
 give exactly this distribution, and no generator, seed or random buffer outlives a call. The distribution and its
@@ -62,7 +62,7 @@ class _Sampler:
 
     Split |x| = base + offset. The base is a multiple of the step, by inversion of P(base) ~ exp(-base**2 / (2
     sigma_squared)). The offset is uniform below the step. The pair is accepted with probability exp(-offset (offset + 2
-    base) / (2 sigma_squared)). The product is exp(-x**2 / (2 sigma_squared)). A fair sign follows, and -0 is rejected
+    base) / (2 sigma_squared)). The product is exp(-x^2 / (2 sigma_squared)). A fair sign follows, and -0 is rejected
     because 0 would otherwise count twice. With a step of 1, the base alone is |x|.
 
     Proof that no bit is lost. Inversion and acceptance compare a uniform with an exact number. The first bits of the

@@ -45,11 +45,11 @@ _TAIL_BITS = 512
 
 
 def sample(size: int, scale: Fraction, *, random_bytes: RandomBytes = os.urandom) -> NDArray[np.int64]:
-    """Draw `size` independent discrete Laplace integers with this scale (1/20 to 2**50).
+    """Draw `size` independent discrete Laplace integers with this scale (1/20 to 2^50).
 
     `random_bytes(n)` must return n independent uniform bytes. Replace the default only in tests.
 
-    The support is unbounded: no tail is cut. An integer outside the int64 range is returned modulo 2**64, as int64
+    The support is unbounded: no tail is cut. An integer outside the int64 range is returned modulo 2^64, as int64
     counters wrap around, hence the guarantee also covers them. Its probability is below exp(-8000).
     """
     return _sampler(check_parameter("scale", scale, MIN_SCALE, MAX_SCALE)).sample(check_size(size), random_bytes)
