@@ -48,6 +48,7 @@ demo: $(VENV)/.demo
 docs: $(VENV)/.test $(VENV)/.docs
 	rm -rf out/site
 	$(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going --jobs 2 --fresh-env -d out/doctrees -c docs . out/site
+	echo '<meta http-equiv="refresh" content="0; url=docs/index.html">' > out/site/index.html
 	$(RUN) pytest -m site tests/docs
 
 figures: $(VENV)/.figures
@@ -109,7 +110,7 @@ lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typed_user.py
 	$(BIN)/basedpyright --level error tests/typed_user.py
-	$(NPX) -p prettier@3 prettier --print-width 120 --check beam_dpsketch/explore/page/*.js beam_dpsketch/explore/page/*.css
+	$(NPX) -p prettier@3 prettier --print-width 120 --check beam_dpsketch/explore/page/*.js beam_dpsketch/explore/page/*.css docs/*.css tests/docs/*.js
 	$(NPX) -p typescript@5 tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2022,dom,dom.iterable beam_dpsketch/explore/page/*.js
 
 clean:

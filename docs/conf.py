@@ -74,11 +74,11 @@ def with_proofs(page: str) -> str:
 
 def with_entries(page: str) -> str:
     """Add the settings of each table to the index."""
-    rows = re.compile(r"<!-- table: \w+ -->\n(?:\|.*\n)+")
+    table = re.compile(r"(?<=-->\n)\| setting \|.*\n(?:\|.*\n)+")
     names = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
     entries = "```{{index}} {}\n```\n\n{}"
-    return rows.sub(
-        lambda table: entries.format(", ".join(f"! {name}" for name in names.findall(table[0])), table[0]), page
+    return table.sub(
+        lambda rows: entries.format(", ".join(f"! {name}" for name in names.findall(rows[0])), rows[0]), page
     )
 
 

@@ -7,7 +7,9 @@ import json
 import re
 import runpy
 from collections import Counter
+from html import unescape
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -61,3 +63,20 @@ def test_texts_of_proofs_have_no_markdown_by_accident() -> None:
     texts = re.sub(r"^\*\*(`\w+`)\.\*\*", r"\1", page.partition("## Texts")[2], flags=re.MULTILINE)
     assert len(texts.split()) > 8000
     assert re.findall(r"^ {0,3}[+-] .*|.*\*\*.*", texts, re.MULTILINE) == []
+
+
+@pytest.mark.site
+def test_links_and_pictures_of_the_site_exist() -> None:
+    pages = {path: path.read_text(encoding="utf-8") for path in SITE.rglob("*.html")}
+    anchors = {path: set(re.findall(r' id="([^"]+)"', text)) for path, text in pages.items()}
+    broken, number = [], 0
+    for path, text in pages.items():
+        for link in map(unescape, re.findall(r'(?:href|src)="([^"]+)"', text)):
+            scheme, host, to, _, anchor = urlsplit(link)
+            target = Path(path, "..", unquote(to)).resolve() if to else path
+            if not (scheme or host):
+                number += 1
+                if not target.is_file() or unquote(anchor) not in {"", *anchors.get(target, ())}:
+                    broken.append(f"{path.relative_to(SITE)}: {link}")
+    assert number > 8000
+    assert broken == []
