@@ -41,6 +41,8 @@ API = {
     for name in importlib.import_module(module).__all__
     if name not in {"COLOURS", "__version__"}
 }
+for name in re.findall(r"`(answers\.[\w.]+)`", (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")):
+    API[name] = API[name.rpartition(".")[2]] = f"beam_dpsketch.{name}"
 
 
 def with_toctrees(index: str) -> str:

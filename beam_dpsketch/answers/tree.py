@@ -105,7 +105,7 @@ class ReleasedRanks(ReleasedSketch):
     Values outside the domain are clamped, and items in answers are values in the domain. The estimate of an item is its
     likeliest weight, as in `top_k`. `range_count(item, item)` uses monotone ranks and may differ.
 
-    Only trees have several `method`s. Other releases have only "chosen".
+    Only trees offer a choice of `method`. Other releases have only "chosen".
     """
 
     kind = "quantiles"
