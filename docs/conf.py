@@ -124,8 +124,16 @@ def find_public(app: Sphinx, env: Any, node: pending_xref, content: nodes.Node) 
     return env.domains["py"].resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, content)
 
 
+def swap_colon(_: Sphinx, what: str, *args: Any) -> None:
+    """Hide the colon of a property's first line from Napoleon, which reads a type before it, and show it again."""
+    if what == "property":
+        args[-1][:1] = [line.translate(str.maketrans(":\0", "\0:")) for line in args[-1][:1]]
+
+
 def setup(app: Sphinx) -> None:
     """Connect the steps above."""
+    app.connect("autodoc-process-docstring", swap_colon, priority=400)
+    app.connect("autodoc-process-docstring", swap_colon, priority=600)
     app.connect("source-read", complete)
     app.connect("doctree-read", link_names)
     app.connect("missing-reference", find_public)
