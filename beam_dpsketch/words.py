@@ -1,4 +1,4 @@
-"""Numbers with few digits, losses rounded up, and fields and documentation of value objects."""
+"""Blanks, numbers with few digits, losses rounded up, and fields and documentation of value objects."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 Kind = TypeVar("Kind", bound=type)
 _WHOLE_FROM, _WHOLE_TO = 1e6, 1e16
+BLANKS = " \t\u00a0\u202f\u2007\u2009"
+"""Blanks with all widths, ignored around numbers, times and fields."""
 _UNITS = ((86400 * 10**6, "day"), (3600 * 10**6, "hour"), (60 * 10**6, "minute"), (10**6, "second"))
 
 

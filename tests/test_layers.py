@@ -15,7 +15,7 @@ PACKAGE = pathlib.Path(beam_dpsketch.__file__).parent
 MAX_LINES = 600
 
 LAYERS = [
-    {"errors"},
+    {"errors", "version"},
     {"checks", "columns", "words", "starting"},
     {"encodings"},
     {"privacy"},
@@ -28,6 +28,7 @@ LAYERS = [
     {"explore"},
     {"config"},
     {"frames"},
+    {"names"},
     {"transforms"},
     {"rows"},
     {"cli"},
@@ -35,7 +36,7 @@ LAYERS = [
 """From the bottom up; the parts of one layer do not know each other."""
 
 _RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-_RANK["__init__"] = _RANK["frames"] + 1  # the front door shows the Beam-free part only
+_RANK["__init__"] = _RANK["names"] + 1  # the front door shows the Beam-free part only
 _RANK["__main__"] = _RANK["cli"] + 1
 _ONLY_IN = {
     "apache_beam": {"transforms", "rows"},
@@ -141,7 +142,20 @@ def test_a_place_that_is_not_there_is_found() -> None:
 BEFORE_THE_NOISE = ("exact", "noise", "privacy", "statement", "frames/steps", "transforms/steps")
 """Folders that see exact data, or that those need: a reviewer of privacy reads them, and no other."""
 _AFTER_THE_NOISE = {
-    *("answers", "by_hand", "cli", "config", "explore", "frames", "ledger", "planning", "plots", "rows", "transforms"),
+    *(
+        "answers",
+        "by_hand",
+        "cli",
+        "config",
+        "explore",
+        "frames",
+        "ledger",
+        "names",
+        "planning",
+        "plots",
+        "rows",
+        "transforms",
+    ),
     "__init__",
 }
 

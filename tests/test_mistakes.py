@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import pathlib
 import shlex
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from inspect import isfunction
@@ -561,15 +559,6 @@ def test_equal_settings_of_two_transforms_of_rows_are_told_once() -> None:
         rows | "Third" >> PrivateFrequenciesOfRows(**settings)
     (found,) = warned(caught)
     assert "Equal settings are used" in str(found.message)
-
-
-# Start
-
-
-def test_pandas_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, beam_dpsketch.cli.main as m; m.make_parser(); print('pandas' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 def test_the_package_has_no_name_of_its_own_in_it() -> None:

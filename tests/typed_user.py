@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import beam_dpsketch
 from beam_dpsketch import (
     AutoNorm,
     CountMin,
@@ -129,6 +130,7 @@ def mistakes() -> list[object]:
         PrivateTopK(TextDomain(3), PRIVACY, k=1, privacy_unit=Record(), windows=DAY),  # type: ignore[call-overload]
         PrivateStatistics(TextDomain(3), PRIVACY, privacy_unit=Record()),  # type: ignore[call-overload]
         release(CountSketch(SketchSpec()), ReleaseTerms(PRIVACY, AutoNorm())),  # type: ignore[arg-type]
+        beam_dpsketch.ReleaseSpecs,  # type: ignore[attr-defined]
     ]
 
 

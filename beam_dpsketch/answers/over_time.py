@@ -25,7 +25,7 @@ from beam_dpsketch.answers.difference import Difference, length
 from beam_dpsketch.answers.estimators.over_time import RowDecoder, decoder_of
 from beam_dpsketch.answers.item_answers import Changes
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, unpack
-from beam_dpsketch.answers.released import DRAWERS, RELEASED_KINDS, NoisyCounters, Released
+from beam_dpsketch.answers.released import RELEASED_KINDS, NoisyCounters, Released, pictures
 from beam_dpsketch.answers.rows import Many
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
@@ -297,7 +297,7 @@ class SketchTimeline:
         The arguments are those in `beam_dpsketch.plots.plot_timeline`: `timeline.plot("items", ["Oslo", "Rome"])`.
         Raises `ImportError` without matplotlib: `pip install 'beam-dpsketch[plot]'`.
         """
-        return DRAWERS["timeline"](self, kind, what, windows=windows, so_far=so_far, axes=axes, look=look)
+        return pictures().draw_timeline(self, kind, what, windows=windows, so_far=so_far, axes=axes, look=look)
 
     def prefix(self, last: int) -> Any:
         """Build the release for all windows up to this one."""

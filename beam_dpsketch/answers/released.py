@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -42,8 +43,11 @@ _HINTS = {
     "top_k interval estimate": "Use PrivateFrequencies or PrivateTopK (kind: frequencies, top_k)",
     "to_pandas to_polars to_arrow to_rows": "Convert an answer, such as top_k(10, candidates) or interval(items)",
 }
-DRAWERS: dict[str, Callable[..., Any]] = {}
-"""Functions that draw a "release" and a "timeline"; `plots`, a higher layer, registers them."""
+
+
+def pictures() -> Any:
+    """Import the module of a higher layer that draws releases and timelines, because an unpickled release plots too."""
+    return importlib.import_module("beam_dpsketch.plots.pictures")
 
 
 class NoisyCounters:

@@ -14,7 +14,7 @@ from beam_dpsketch.answers.estimators.comparing import ReleasedTable, inner_prod
 from beam_dpsketch.answers.estimators.presence import exceeds_noise
 from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
 from beam_dpsketch.answers.notes import of_noise
-from beam_dpsketch.answers.released import DRAWERS, Released
+from beam_dpsketch.answers.released import Released, pictures
 from beam_dpsketch.answers.rows import Frequencies, Many
 from beam_dpsketch.errors import ArgumentTypeError, IncompatibleSketchError
 from beam_dpsketch.statement.clipping import weakest
@@ -131,7 +131,7 @@ class ReleasedSketch(Released, ItemAnswers):
         'beam-dpsketch[plot]'`.
         """
         kind = self._usual_picture if kind is None else kind
-        return DRAWERS["release"](self, kind, what, candidates=candidates, axes=axes, look=look)
+        return pictures().draw_release(self, kind, what, candidates=candidates, axes=axes, look=look)
 
     @abstractmethod
     def _search(self, confidence: float) -> Frequencies:

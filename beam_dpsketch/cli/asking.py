@@ -266,7 +266,7 @@ def add_answer_options(
 
 
 def query(arguments: argparse.Namespace) -> int:
-    """Answer questions from releases, at no privacy cost.
+    """Run `dpsketch query`.
 
     The exit code is 1 if a release cannot answer.
     """

@@ -15,7 +15,7 @@ _MAX_PORT = 65_535
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-def declare_serve(parser: argparse.ArgumentParser) -> None:
+def declare_expansion_service(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "--port",
@@ -36,7 +36,7 @@ def declare_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve the transforms to pipelines in Java and Go, until SIGTERM or SIGINT."""
+    """Run `dpsketch expansion-service`."""
     if (arguments.worker == "docker") != (arguments.image is not None):
         raise UsageError("--worker docker requires --image IMAGE, and --image requires --worker docker")
     from beam_dpsketch.rows import expansion

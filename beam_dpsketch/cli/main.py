@@ -7,37 +7,38 @@ Errors go to stderr, each in a single line.
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from beam_dpsketch import __version__
-from beam_dpsketch.checks import did_you_mean
-from beam_dpsketch.cli import asking, expansion_service, planning, plotting, releasing, spending, stored
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, note, write
-from beam_dpsketch.config.paths import hint_of, nearest
 from beam_dpsketch.errors import FormatError, UsageError, ended
 from beam_dpsketch.starting import stop
-from beam_dpsketch.words import documentation
+from beam_dpsketch.version import __version__
 
-_COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]] = {
-    "inspect": (stored.declare_inspect, stored.inspect),
-    "query": (asking.declare_query, asking.query),
-    "plot": (plotting.declare_plot, plotting.plot),
-    "explore": (plotting.declare_explore, plotting.write_page),
-    "spent": (spending.declare_spent, spending.show_spent),
-    "ledger": (spending.declare_ledger, spending.use_ledger),
-    "plan": (planning.declare_plan, planning.plan),
-    "check": (planning.declare_check, planning.check),
-    "rehearse": (planning.declare_rehearse, planning.show_answers),
-    "run": (releasing.declare_run, releasing.run),
-    "expansion-service": (expansion_service.declare_serve, expansion_service.serve),
+_COMMANDS = {
+    "inspect": ("stored", "inspect", "show the contents of releases and their privacy"),
+    "query": ("asking", "query", "answer questions from releases, at no privacy cost"),
+    "plot": ("plotting", "plot", "draw answers of releases, with intervals, as PNG, SVG or PDF"),
+    "explore": ("plotting", "write_page", "write an HTML page that answers questions from releases"),
+    "spent": ("spending", "show_spent", "compose the privacy loss of the releases in some files"),
+    "ledger": ("spending", "use_ledger", "manage privacy budgets"),
+    "plan": ("planning", "plan", "estimate the accuracy of a release before a run"),
+    "check": ("planning", "check", "validate the settings of a release"),
+    "rehearse": ("planning", "show_answers", "simulate a release on a sample that is public or made up"),
+    "run": ("releasing", "run", "make a release of Parquet or CSV files, which spends privacy budget"),
+    "expansion-service": (
+        "expansion_service",
+        "serve",
+        "serve the transforms to pipelines in Java and Go, until SIGTERM or SIGINT",
+    ),
 }
-"""Functions that declare and run each command. The first docstring line of the second is the help."""
+"""Module, function and help of each command. Modules need large libraries, and are imported when they are used."""
 
 PROVIDERS = Path(__file__).parents[1] / "rows" / "providers.yaml"
 """List of row transforms for Beam YAML. A path, because importing `rows` imports Beam."""
@@ -85,12 +86,17 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
+            from beam_dpsketch.config.paths import hint_of  # needs large libraries
+
             words = f"expected one of {', '.join(action.choices)}{hint_of(value, action.choices)}"
             raise argparse.ArgumentError(action, words)
 
 
 def _nearest_option(name: str, known: Iterable[str]) -> str:
     """Suggest the settings file, or the nearest option. Leading dashes are ignored, because all options share them."""
+    from beam_dpsketch.checks import did_you_mean  # needs large libraries
+    from beam_dpsketch.config.paths import nearest
+
     if (path := _IN_FILE.get(_as_setting(name))) and "--config" in known:
         return f". Set {path} in a settings file: --config FILE"
     near = nearest(_as_setting(name), map(_as_setting, known))
@@ -103,8 +109,6 @@ def _as_setting(option: str) -> str:
 
 def start() -> int:
     """Run the command as its own process. Ctrl-C interrupts the command, but not the shutdown of Python."""
-    if signal.getsignal(signal.SIGINT) is stop:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
@@ -112,8 +116,12 @@ def start() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        parsed = make_parser().parse_args(arguments)
+        parser = make_parser(given)
+        if signal.getsignal(signal.SIGINT) is stop:  # imports are done
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        parsed = parser.parse_args(given)
         code: int = parsed.run(parsed)
         return code
     except AnswerError as error:
@@ -132,8 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("interrupted", NO_ANSWER)
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Build the parser for all commands. `shtab` generates shell completions from it."""
+def make_parser(given: Collection[str] = _COMMANDS) -> argparse.ArgumentParser:
+    """Build the parser, with the arguments of given commands only. `shtab` generates shell completions from all."""
     parser = _Parser(
         prog="dpsketch",
         description="Make, inspect and query differentially private releases. Reading a release costs no privacy.",
@@ -141,15 +149,17 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dpsketch {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, (declare, run) in _COMMANDS.items():
-        words = documentation(run).partition("\n")[0]
-        summary = words[0].lower() + words[1:].removesuffix(".")
-        command = commands.add_parser(name, help=summary, description=words, allow_abbrev=False)
-        declare(command)
+    for name, (file, run, words) in _COMMANDS.items():
+        description = f"{words[0].upper()}{words[1:]}."
+        command = commands.add_parser(name, help=words, description=description, allow_abbrev=False)
+        if name not in given:
+            continue
+        module = importlib.import_module(f"beam_dpsketch.cli.{file}")
+        getattr(module, f"declare_{name.replace('-', '_')}")(command)
         for action in command._actions:
             if str(action.metavar).startswith(_OF_FILES):
                 action.complete = _FILES  # type: ignore[attr-defined]
-        command.set_defaults(run=run)
+        command.set_defaults(run=getattr(module, run))
     words = "print the path of the transform listing for Beam YAML"
     listing = commands.add_parser("yaml-providers", help=words, description=words.capitalize() + ".")
     listing.set_defaults(run=_print_providers)

@@ -52,7 +52,7 @@ def declare_check(parser: argparse.ArgumentParser) -> None:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Validate the settings of a release.
+    """Run `dpsketch check`.
 
     Print a line per valid file, and an error per invalid file. With any error, the exit code is 2.
     """
@@ -172,7 +172,7 @@ def declare_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def plan(arguments: argparse.Namespace) -> int:
-    """Estimate the accuracy of a release before a run."""
+    """Run `dpsketch plan`."""
     if arguments.split is not None:
         if arguments.share is not None:
             raise UsageError("--split and --share cannot be combined. Use --split to plan equal shares")
@@ -217,7 +217,7 @@ def declare_rehearse(parser: argparse.ArgumentParser) -> None:
 
 
 def show_answers(arguments: argparse.Namespace) -> int:
-    """Simulate a release on a sample that is public or made up.
+    """Run `dpsketch rehearse`.
 
     No file is written, and no privacy budget is spent.
     """

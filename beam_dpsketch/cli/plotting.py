@@ -172,7 +172,7 @@ def declare_plot(parser: argparse.ArgumentParser) -> None:
 
 
 def plot(arguments: argparse.Namespace) -> int:
-    """Draw answers of releases, with intervals, as PNG, SVG or PDF.
+    """Run `dpsketch plot`.
 
     The exit code is 1 if a release cannot answer.
     """
@@ -265,7 +265,7 @@ def declare_explore(parser: argparse.ArgumentParser) -> None:
 
 
 def write_page(arguments: argparse.Namespace) -> int:
-    """Write an HTML page that answers questions from releases."""
+    """Run `dpsketch explore`."""
     output_kind(arguments, _PAGES)
     horizon, stored = asking.read_horizon(arguments), asking.read_asked(arguments)
     entries = [*_entries(stored, horizon, arguments)]

@@ -44,7 +44,7 @@ def declare_run(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make a release of Parquet or CSV files, which spends privacy budget.
+    """Run `dpsketch run`.
 
     Each window has its own file. With keys, a file contains a release per key.
     """

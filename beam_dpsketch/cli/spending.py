@@ -61,7 +61,7 @@ def declare_spent(parser: argparse.ArgumentParser) -> None:
 
 
 def show_spent(arguments: argparse.Namespace) -> int:
-    """Compose the privacy loss of the releases in some files.
+    """Run `dpsketch spent`.
 
     Each combination of privacy unit and relation has its own line.
     """
@@ -111,7 +111,7 @@ def declare_ledger(parser: argparse.ArgumentParser) -> None:
 
 
 def use_ledger(arguments: argparse.Namespace) -> int:
-    """Manage privacy budgets.
+    """Run `dpsketch ledger`.
 
     Refusals by the ledger are reported as wrong usage.
     """

@@ -197,7 +197,7 @@ def declare_inspect(parser: argparse.ArgumentParser) -> None:
 
 
 def inspect(arguments: argparse.Namespace) -> int:
-    """Show the contents of releases and their privacy.
+    """Run `dpsketch inspect`.
 
     Each release has a line, or a row in a Parquet file.
     """

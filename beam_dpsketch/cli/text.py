@@ -17,12 +17,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from beam_dpsketch.config import ConfigError
-from beam_dpsketch.config.forms import read_number
-from beam_dpsketch.config.forms import read_whole as read_whole_number
-from beam_dpsketch.errors import SHELL, InputWarning, OneCodeError, RefusalError, UsageError
-from beam_dpsketch.exact.domains.timestamps import BLANKS
+from beam_dpsketch.errors import SHELL, ConfigError, InputWarning, OneCodeError, RefusalError, UsageError
 from beam_dpsketch.statement.showing import in_words, plain, printable
+from beam_dpsketch.words import BLANKS
 
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
 """Exit codes."""
@@ -150,10 +147,14 @@ def _number_from(low: float, high: float, expected: str, read: Callable[[str, st
 
 def read_whole(low: int, high: int, expected: str | None = None) -> Callable[[str], int]:
     """Build a reader for integer arguments in a range."""
+    from beam_dpsketch.config.forms import read_whole as read_whole_number  # needs large libraries
+
     return _number_from(low, high, expected or f"a whole number from {low} to {high}", read_whole_number)
 
 
 def _read_float(text: str, path: str) -> float:
+    from beam_dpsketch.config.forms import read_number  # needs large libraries
+
     return float(read_number(text, path))
 
 

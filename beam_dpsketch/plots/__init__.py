@@ -18,17 +18,7 @@ and Ito's colors are distinct for color-blind readers too. Lines also differ in 
     axes.figure.savefig("top.png")
 """
 
-from beam_dpsketch.answers.released import DRAWERS
 from beam_dpsketch.plots.drawing import COLOURS, Look
-from beam_dpsketch.plots.pictures import (
-    draw_release,
-    draw_timeline,
-    plot_cdf,
-    plot_histogram,
-    plot_timeline,
-    plot_top_k,
-)
-
-DRAWERS.update(release=draw_release, timeline=draw_timeline)
+from beam_dpsketch.plots.pictures import plot_cdf, plot_histogram, plot_timeline, plot_top_k
 
 __all__ = ["COLOURS", "Look", "plot_cdf", "plot_histogram", "plot_timeline", "plot_top_k"]

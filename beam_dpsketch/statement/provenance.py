@@ -16,8 +16,8 @@ from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.reading.selectors import column_of
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement.showing import printable
+from beam_dpsketch.version import __version__
 
-VERSION = "0.1.0"
 _SHOWN = 5
 
 
@@ -64,7 +64,7 @@ class Provenance:
             weight="" if selectors.weight is None else _name(selectors.weight),
             keys=tuple(_name(each, "the key of a pair") for each in selectors.keys.values() if declared.is_keyed),
             data_set=declared.data_set,
-            version=VERSION,
+            version=__version__,
             settings=declared.identify(terms, windows).hex(),
         )
 

@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 
 def short(value: Any) -> str:
     """Format a value for tables. `None` is an unknown estimate."""
@@ -37,6 +35,8 @@ def shown(value: float) -> str:
 
 def plain(value: Any) -> Any:
     """Convert to JSON types: bytes to hex, times to ISO 8601, tuples to lists, numpy numbers to Python numbers."""
+    import numpy as np  # slow, and the command needs `printable` for its help
+
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, bytes):

@@ -104,7 +104,7 @@ def test_under_one_secret_another_version_and_text_have_the_same_noise(
 ) -> None:
     declared = CONFIGS[name]
     before, _ = release_table(TABLE, declared, keyed(name))
-    monkeypatch.setattr(provenance, "VERSION", "9.9.9")
+    monkeypatch.setattr(provenance, "__version__", "9.9.9")
     after, _ = release_table(TABLE, dataclasses.replace(declared, data_set="other words"), keyed(name))
     assert before == after
     for one, other in zip(all_of(before), all_of(after), strict=True):

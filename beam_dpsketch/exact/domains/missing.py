@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.columns import mask_undecodable
 from beam_dpsketch.exact.domains.spelling import MISSING, TEXT, is_missing
-from beam_dpsketch.exact.domains.timestamps import BLANKS
+from beam_dpsketch.words import BLANKS
 
 LOOKED_AT = 512
 """Number of inspected values per bundle, once a usable value is found, and of values whose forms are recorded."""

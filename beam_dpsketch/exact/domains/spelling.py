@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.domains.base import EXACT
-from beam_dpsketch.exact.domains.timestamps import BLANKS, from_seconds, micros_of, read_iso
+from beam_dpsketch.exact.domains.timestamps import from_seconds, micros_of, read_iso
+from beam_dpsketch.words import BLANKS
 
 INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.large_string()
 _WORDS = "-|--|\u2013|\u2014|.|\\n|#n/a|#n/a n/a|#na|<na>|n/a|na|nan|-nan|nat|nil|none|null|<null>|(null)"

@@ -18,6 +18,7 @@ from beam_dpsketch.columns import is_uuid_type, plain_column, plain_value
 from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.exact.domains.base import Domain, has_text_form, index_distinct, index_numbers, unwrap_type
+from beam_dpsketch.words import BLANKS
 
 Time: TypeAlias = Any
 """A `datetime` or text in ISO 8601 (without a time zone: UTC), a date, a Beam `Timestamp`, or seconds since 1970."""
@@ -36,8 +37,6 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 _ISO = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?(?:[Zz]|([-+]\d\d)(?::?(\d\d))?)?)?", re.ASCII
 )
-BLANKS = " \t\u00a0\u202f\u2007\u2009"
-"""Blanks with all widths, ignored around numbers, times and fields."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d|w)", re.ASCII)
 _MICROS = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6, "w": 604800 * 10**6}
 _MAX_DIGITS = 64

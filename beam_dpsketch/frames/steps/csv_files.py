@@ -25,8 +25,8 @@ from beam_dpsketch.errors import ConfigError, UsageError
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.doors import MOST, share_of
 from beam_dpsketch.exact.domains.spelling import TEXT
-from beam_dpsketch.exact.domains.timestamps import BLANKS
 from beam_dpsketch.frames.steps.plan import columns_of, nearest, path_of, reported
+from beam_dpsketch.words import BLANKS
 
 Say: TypeAlias = Callable[[str], object]
 """Callback for notes about a file."""
