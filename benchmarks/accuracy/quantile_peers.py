@@ -82,7 +82,10 @@ def aggregated(records: np.ndarray, parameters: dict[str, Any], epsilon: float, 
     accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=epsilon, total_delta=DELTA)
     engine = pipeline_dp.DPEngine(accountant, pipeline_dp.BeamBackend())
     bounded = pipeline_dp.AggregateParams(
-        noise_kind=pipeline_dp.NoiseKind.GAUSSIAN, max_partitions_contributed=1, max_records=1, **parameters
+        noise_kind=pipeline_dp.NoiseKind.GAUSSIAN,
+        max_partitions_contributed=1,
+        max_contributions_per_partition=1,
+        **parameters,
     )
     extractors = pipeline_dp.DataExtractors(
         privacy_id_extractor=lambda row: row[0], partition_extractor=partition, value_extractor=lambda row: row[1]

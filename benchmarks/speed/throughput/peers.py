@@ -122,7 +122,7 @@ def _their_aggregate(rows: beam.PCollection, metrics: list[Any]) -> None:
         metrics=metrics,
         noise_kind=pipeline_dp.NoiseKind.GAUSSIAN,
         max_partitions_contributed=1,
-        max_records=1,
+        max_contributions_per_partition=1,
         min_value=0,
         max_value=LARGEST,
     )
