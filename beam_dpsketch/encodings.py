@@ -210,6 +210,8 @@ def name_of(settings: type) -> str:
 
 def canonical(value: Any) -> bytes:
     """Encode a setting: a named dataclass, a tuple of settings, or a single value. Raise `TypeError` for others."""
+    if isinstance(value, bytes):  # first, because there may be many keys
+        return b"b" + value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [getattr(value, field.name) for field in dataclasses.fields(value) if field.compare]
         return b"d" + join_parts([name_of(type(value)).encode(), *map(canonical, fields)])
@@ -223,8 +225,6 @@ def canonical(value: Any) -> bytes:
         return b"m" + value.isoformat().encode()
     if isinstance(value, (numbers.Rational, float)):
         return b"n" + str(Fraction(value)).encode()
-    if isinstance(value, bytes):
-        return b"b" + value
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
     if value is None:

@@ -64,7 +64,8 @@ class _Walk:
         raise refusal(path, f"expected text, a number, a list or a block of settings, got {type(value).__name__}")
 
     def _list(self, value: Sequence[Any], path: str, depth: int) -> list[Any]:
-        if all(type(each) is str for each in value):  # fast path for lists of a million items
+        if all(type(each) is str or (type(each) is int and abs(each) <= _MAX_NUMBER) for each in value):
+            # fast path for lists of a million items
             self._count(len(value), path)
             return list(value)
         return [self.visit(each, f"{path}[{place}]", depth + 1) for place, each in enumerate(value)]

@@ -449,8 +449,12 @@ def histogram(lost: np.ndarray, first: int, *, bits: int = 0) -> np.ndarray:
       first: as in `LostCounter`.
       bits: 0 or more.
     """
-    places = np.searchsorted(np.ldexp(least_losses(first), bits), lost, side="right")
-    return np.bincount(places, minlength=BINS + 1)[1:].astype(np.int64)
+    return np.bincount(bins_of(lost, first, bits=bits), minlength=BINS + 1)[1:].astype(np.int64)
+
+
+def bins_of(lost: np.ndarray, first: int, *, bits: int = 0) -> np.ndarray:
+    """Compute the bin of each clipping loss, from 1 to BINS. Smaller losses have bin 0."""
+    return np.searchsorted(np.ldexp(least_losses(first), bits), lost, side="right")
 
 
 def least_losses(first: int, bins: int = BINS) -> np.ndarray:

@@ -251,7 +251,8 @@ def _of_single(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iter
         for table, cells in enumerate(norms.changed_cells(SPECS[setting.kind], item)):
             for cell, sign in cells.items():
                 yield Kept(number, (key, end), (table, cell), sign * int(clamped[0]))
-        side = zip(names, sketch_input.side_of_single(np.array([weight])).tolist(), strict=True)
+        (numbers,) = sketch_input.side_of_single(np.array([weight]), np.array([0]), 1).tolist()
+        side = zip(names, numbers, strict=True)
         yield from (Kept(number, (key, end), name, value) for name, value in side if name != VOTERS)
 
 

@@ -23,13 +23,11 @@ from beam_dpsketch.exact.sketches import RawSketch, raw_type
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.summary_counts import BINS, LOST, RECORDS, UNITS, WEIGHT, LostCounter, SummaryCount
-from beam_dpsketch.privacy.summary_counts import histogram as lost_histogram
+from beam_dpsketch.privacy.summary_counts import BINS, LOST, RECORDS, UNITS, WEIGHT, LostCounter, SummaryCount, bins_of
 
 VOTES, VOTERS = "votes", "voters"
 SECOND, NOISY = "second", "noisy"
 """In two rounds: the votes of the second round, and the noisy votes of the first."""
-_NOTHING_LOST = np.zeros(0, dtype=np.int64)
 _MOST_CLAMPED = 1 << 40
 
 
@@ -183,29 +181,33 @@ class SketchInput:
         keys, usable = self.keys(items)
         values, whole = parse_weights(weights)
         usable = usable & whole
-        found = WeightedItems(keys[usable], self.clamp(values[usable]), self.side_of_single(values[usable]))
-        return found, int(np.count_nonzero(usable))
+        keys, values = keys[usable], values[usable]
+        (side,) = self.side_of_single(values, np.zeros(len(values), dtype=np.int64), 1)
+        return WeightedItems(keys, self.clamp(values), side), len(values)
 
     def _counted(self, items: list[Any] | pa.Array) -> tuple[WeightedItems, int]:
         """Count repeated records with weight 1, and return the number that count."""
         keys, counts, total = self.kind.counted(self.spec, items)
-        return WeightedItems(keys, counts, self._side(total, total)), total
+        return WeightedItems(keys, counts, self._side(total, total, None)), total
 
-    def side_of_single(self, weights: np.ndarray) -> np.ndarray:
-        """Compute summary counts for records with these unclamped weights, each a privacy unit: int64."""
-        clamped = self.clamp(weights)
-        return self._side(int(np.count_nonzero(clamped)), int(clamped.sum()), clamped_by(weights, clamped))
+    def side_of_single(self, weights: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+        """Compute summary counts per key, int64, shape (count, side_size). Each unclamped weight is a privacy unit."""
+        clamped, weight = self.clamp(weights), np.zeros(count, dtype=np.int64)
+        np.add.at(weight, places, clamped)
+        lost = np.zeros((1 + BINS, count), dtype=np.int64)
+        if self.lost is not None:
+            np.add.at(lost, (bins_of(clamped_by(weights, clamped), self.lost.first), places), 1)
+        return self._side(np.bincount(places[clamped != 0], minlength=count), weight, lost[1:]).T
 
-    def _side(self, records: int, weight: int, lost: np.ndarray = _NOTHING_LOST) -> np.ndarray:
-        votes = 0 if self.selection is None else records * self.selection.grid
+    def _side(self, records: Any, weight: Any, lost: np.ndarray | None) -> np.ndarray:
+        votes = records * (0 if self.selection is None else self.selection.grid)
         amounts = {UNITS: records, RECORDS: records, WEIGHT: weight, VOTES: votes, VOTERS: records}
         numbers = np.array([amounts[name] for name in self.side_names], dtype=np.int64)
-        own = None if self.lost is None or self.lost.of_run else lost_histogram(lost, self.lost.first)
-        return self.side_of(numbers, own)
+        return self.side_of(numbers.reshape(len(numbers), *np.shape(records)), lost)
 
     def side_of(self, numbers: np.ndarray, lost: np.ndarray | None) -> np.ndarray:
-        """Assemble summary counts, int64, shape (side_size,), from numbers for `side_names` and the own bins."""
-        side = np.zeros(self.side_size, dtype=np.int64)
+        """Assemble summary counts, int64, shape (side_size, ...), from numbers for `side_names` and the own bins."""
+        side = np.zeros((self.side_size, *numbers.shape[1:]), dtype=np.int64)
         for name, number in zip(self.side_names, numbers, strict=True):
             side[self.side_columns[name]] = number
         if self.own_bins and lost is not None:

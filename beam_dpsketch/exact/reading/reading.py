@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from beam_dpsketch.exact.domains.weights import parse_weights
 from beam_dpsketch.exact.hashing.lookup import ItemSet
 from beam_dpsketch.exact.reading.codec import LOST_COLUMN
 from beam_dpsketch.exact.reading.columns import TIMES, Readable, all_valid, batch_column, id_column, readable_of
-from beam_dpsketch.exact.reading.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
+from beam_dpsketch.exact.reading.groups import join_pairs
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems, by_argument, clamped_by
 from beam_dpsketch.exact.reading.selectors import Selectors, check_values, column_of, make_getter, select_all
 from beam_dpsketch.exact.reading.unreadable import Listing, Tally
@@ -213,26 +213,22 @@ def read_table(
     return join_pairs(read) if reader.by_item else read
 
 
-def read_counts(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:
-    """Build a table from usable records without a privacy id, as pairs: columns key, item and positive weight."""
+def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:
+    """Build a table from usable records without a privacy id: columns key (if per key), item and unclamped weight.
+
+    By item, the records are pairs with positive, clamped weights.
+    """
     parts = {"key": reader.encode_keys(columns.keys)} if reader.per_key else {}
     parts["item"] = _encode_items(sketch_input, columns.items)
     values, mask = parse_or_ones(columns.weights, len(columns.items))
-    values = sketch_input.clamp(values)
-    mask = mask & all_valid(*parts.values()) & (values > 0)
-    if not mask.all():
-        columns.check_values(reader.selectors)
-    return join_pairs(pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask)))
-
-
-def read_keyed_table(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:
-    """Build a table from a batch's usable records without a privacy id: columns key, item and weight."""
-    parts = {"key": reader.encode_keys(columns.keys), "item": _encode_items(sketch_input, columns.items)}
-    values, mask = parse_or_ones(columns.weights, len(columns.items))
     mask = mask & all_valid(*parts.values())
+    if reader.by_item:
+        values = sketch_input.clamp(values)
+        mask &= values > 0
     if not mask.all():
         columns.check_values(reader.selectors)
-    return pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
+    read = pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
+    return join_pairs(read) if reader.by_item else read
 
 
 def read_single(columns: Columns, sketch_input: SketchInput) -> WeightedItems:
@@ -296,25 +292,3 @@ def total_weights(bounded: pa.Table, bounds: ContributionLimit) -> np.ndarray:
         return bounded["weight"].to_numpy()  # scaled by a norm, which clamping would undo
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
     return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights
-
-
-def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> Iterator[Any]:
-    """Yield contributions if each record is a unit: (pair, row) by item, (key, items) per key, or the items."""
-    if reader.by_item:
-        records = read_counts(reader, columns, sketch_input)
-        return sum_by_pair(records["key"], records["weight"].to_numpy()[:, np.newaxis])
-    if reader.per_key:
-        return split_single(read_keyed_table(reader, columns, sketch_input), sketch_input)
-    return iter([read_single(columns, sketch_input)])
-
-
-def split_single(records: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
-    """Yield each key with its items, weights and summary counts if each record is a unit."""
-    codes, keys = dictionary_codes(records["key"])
-    order, groups = group_rows(codes, len(keys))
-    items = sketch_input.column_keys(records["item"])[order]
-    weights = records["weight"].to_numpy()[order]  # unclamped
-    for encoded, group in zip(keys.to_pylist(), groups, strict=True):
-        if is_unicode(key := decode(encoded)):
-            own = weights[group]
-            yield key, WeightedItems(items[group], sketch_input.clamp(own), sketch_input.side_of_single(own))

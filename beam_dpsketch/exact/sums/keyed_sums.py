@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -26,7 +27,6 @@ from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 NO_KEY = b""
 """Key of the sum in a release without keys. No key is encoded like this."""
 _CELLS_PER_KEY = 12  # with more than cells / 12 entries, dense bytes are fewer or faster to add up
-_PENDING_BYTES = 1 << 26
 _ENTRY_BYTES = 24
 _OWN_BYTES = 4096  # array overhead in bytes
 _SMALL = 256  # fewer bytes are sent uncompressed
@@ -84,6 +84,15 @@ class KeyedSums:
         column = pa.array(keys, pa.large_binary())
         side, empty = np.zeros((len(column), sketch_input.side_size), dtype=np.int64), sketch_input.empty()
         return KeyedSums.of_entries(sketch_input, column, side, _NOWHERE, *empty[:2], max_norm)
+
+    @staticmethod
+    def of_single(sketch_input: SketchInput, records: pa.Table) -> KeyedSums:
+        """Sum records by key if each record is a unit. Columns: key, item and unclamped weight."""
+        codes, keys = dictionary_codes(records["key"])
+        places, weights = codes.astype(np.int64), records["weight"].to_numpy()
+        side = sketch_input.side_of_single(weights, places, len(keys))
+        items = sketch_input.column_keys(records["item"])
+        return KeyedSums.of_entries(sketch_input, keys, side, places, items, sketch_input.clamp(weights))
 
     @staticmethod
     def of_row(sketch_input: SketchInput, key: bytes, row: int, numbers: np.ndarray) -> KeyedSums:
@@ -168,18 +177,6 @@ class KeyedSums:
             dense,
             functools.reduce(one_norm, [each.max_norm for each in parts]),
         )._denser()
-
-    @staticmethod
-    def gathered(parts: Iterable[KeyedSums]) -> KeyedSums:
-        """Add up one or more parts with few in memory at once."""
-        waiting, size, least = [], 0, 0
-        for each in parts:
-            waiting.append(each)
-            size += each.nbytes
-            if size > max(_PENDING_BYTES, 2 * least):
-                waiting = [KeyedSums.merged(waiting)]
-                size = least = waiting[0].nbytes
-        return KeyedSums.merged(waiting)
 
     def ordered(self, order: np.ndarray) -> KeyedSums:
         """Select keys by place, in this order, and sort entries and counters by key."""
@@ -301,6 +298,29 @@ class KeyedSums:
         return self.sketch_input.kind.count_many(
             self.sketch_input.spec, self.items[entries], self.weights[entries], places, count
         )
+
+
+class GatheredSums:
+    """Sums of one or more windows, added up with few in memory at once.
+
+    Attributes:
+      size: approximate memory use.
+      least: memory use after they were last added up.
+    """
+
+    def __init__(self, pending: int = 1 << 26) -> None:
+        self._waiting: dict[Any, list[KeyedSums]] = defaultdict(list)
+        self._pending, self.size, self.least = pending, 0, 0
+
+    def add(self, window: Any, sums: KeyedSums) -> None:
+        self._waiting[window].append(sums)
+        self.size += sums.nbytes
+        if self.size > max(self._pending, 2 * self.least):
+            self._waiting |= {window: [each] for window, each in self.merged().items()}
+            self.size = self.least = sum(each.nbytes for (each,) in self._waiting.values())
+
+    def merged(self) -> dict[Any, KeyedSums]:
+        return {window: KeyedSums.merged(waiting) for window, waiting in self._waiting.items()}
 
 
 def _shifted(parts: Sequence[KeyedSums], places: Sequence[np.ndarray]) -> np.ndarray:

@@ -25,13 +25,13 @@ from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, RandomPrio
 from beam_dpsketch.exact.bounding.rules import rule_of, rule_of_norm
 from beam_dpsketch.exact.declared.release_spec import ResolvedRelease
 from beam_dpsketch.exact.declared.windows import WindowPlan
-from beam_dpsketch.exact.reading.groups import Row, add_wrapping
+from beam_dpsketch.exact.reading.groups import Row, add_wrapping, sum_by_pair
 from beam_dpsketch.exact.reading.items import NOISY, SECOND
-from beam_dpsketch.exact.reading.reading import Columns, read_table, read_units
+from beam_dpsketch.exact.reading.reading import Columns, read_single, read_table, read_units
 from beam_dpsketch.exact.reading.unreadable import Tally
 from beam_dpsketch.exact.sums import vote_rounds
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator, sums_of
-from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, GatheredSums, KeyedSums
 from beam_dpsketch.frames.steps.windows import Windows
 from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.noise.run import Place, Run
@@ -85,23 +85,19 @@ class ExactSums:
 
     def by_window(self, contributed: Contributed) -> dict[Place, KeyedSums]:
         """Sum each window, for keys that are released or may be selected."""
-        declared, sketch_input = self._declared, self.sketch_input
-        found: dict[Place, list[KeyedSums]] = defaultdict(list)
-        single: dict[Place, dict[bytes, SketchAccumulator]]
-        single = {window: defaultdict(lambda: SketchAccumulator(sketch_input)) for window in self._windows.every}
-        always = [*map(encode, declared.public_keys or ())] if declared.is_keyed else [NO_KEY]
-        for accumulators, key in itertools.product(single.values(), always):
-            accumulators[key].add_contributions(sketch_input.empty()._replace(max_norm=contributed.max_norm))
+        declared, sketch_input, sums = self._declared, self.sketch_input, GatheredSums()
+        single = {window: SketchAccumulator(sketch_input) for window in self._windows.every}
         for window, each in contributed.parts:
-            if isinstance(each, KeyedSums):
-                found[window].append(each)
+            if declared.is_keyed:
+                sums.add(window, each)
             else:
-                key, items = (encode(each[0]), each[1]) if declared.is_keyed else (NO_KEY, each)
-                single[window][key].add_contributions(items)
-        return {
-            window: KeyedSums.gathered([sums_of(sketch_input, accumulators), *found[window]])
-            for window, accumulators in single.items()
-        }
+                single[window].add_contributions(each)
+        always = [*map(encode, declared.public_keys or ())] if declared.is_keyed else [NO_KEY]
+        for window, accumulator in single.items():
+            sums.add(window, KeyedSums.of_nothing(sketch_input, always, contributed.max_norm))
+            if not declared.is_keyed:
+                sums.add(window, accumulator.to_sums())
+        return sums.merged()
 
     def by_pair(self, contributed: Contributed) -> dict[Place, dict[bytes, Row]]:
         """Sum the rows per pair of key and item in each window."""
@@ -114,7 +110,7 @@ class ExactSums:
     def contributed(self) -> Contributed:
         """Read and bound all records, once. Single records are read lazily."""
         if self._declared.privacy_id is None:
-            return Contributed(self._read(lambda columns, _: read_units(self._reader, columns, self.sketch_input)))
+            return Contributed(self._read(self._read_units))
         bounded, counter = self._bounded(), self.sketch_input.lost
         lost = None
         if counter is not None and counter.of_run:
@@ -146,6 +142,16 @@ class ExactSums:
                 for own_end, added in vote_rounds.as_sums(votes, name, self.sketch_input):
                     found[window if own_end is None else by_end[own_end]].append(added)
             yield from ((place, KeyedSums.merged(each)) for place, each in found.items())
+
+    def _read_units(self, columns: Columns, _: Place) -> Iterable[Any]:
+        """Read the values of `Bounded.contributions` if each record is a unit."""
+        reader, sketch_input = self._reader, self.sketch_input
+        if not reader.by_item and not reader.per_key:
+            return [read_single(columns, sketch_input)]
+        records = read_units(reader, columns, sketch_input)
+        if reader.by_item:
+            return sum_by_pair(records["key"], records["weight"].to_numpy()[:, np.newaxis])
+        return [KeyedSums.of_single(sketch_input, records)]
 
     def _by_end(self) -> dict[int, Place]:
         return {self._windows.last_millisecond(window): window for window in self._windows.every}

@@ -7,10 +7,11 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_dpsketch.encodings import decode, is_unicode
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.hashing.lookup import in_parts, pack
-from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
+from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import MISSING_KEY, RecordReader, read_units
 from beam_dpsketch.exact.reading.selectors import IDENTITY_SELECTORS, check_values
 from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
@@ -137,6 +138,9 @@ class KeyRecords(beam.DoFn):
             check_values("key", [key])
             self._tally.note("key", [key], [key])
 
-    def _split_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
+    def _split_batch(self, batch: Any) -> Iterator[tuple[Any, KeyedSums]]:
         columns = self._reader.read_batch(batch, self.sketch_input, self._tally)
-        yield from read_units(self._reader, columns, self.sketch_input)
+        records = read_units(self._reader, columns, self.sketch_input)
+        for encoded, each in KeyedSums.of_single(self.sketch_input, records).each():
+            if is_unicode(key := decode(encoded)):
+                yield key, each

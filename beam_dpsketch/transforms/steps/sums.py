@@ -29,7 +29,7 @@ from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.reading import RecordReader, read_single
 from beam_dpsketch.exact.reading.selectors import Selectors, make_getter
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator, sums_of
-from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, GatheredSums, KeyedSums
 from beam_dpsketch.transforms.steps.stream_state import MergedInState
 from beam_dpsketch.transforms.steps.whole_runs import norm_of
 
@@ -224,22 +224,15 @@ class SumKeys(beam.DoFn):
         self._shards = shards
 
     def start_bundle(self) -> None:
-        self._waiting: dict[Any, list[KeyedSums]] = defaultdict(list)
-        self._size = 0
+        self._sums = GatheredSums(PENDING_BYTES)
 
     def process(self, element: KeyedSums, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
-        self._waiting[window].append(element)
-        self._size += element.nbytes
-        if self._size < PENDING_BYTES:
-            return ()
-        for waiting in self._waiting.values():
-            waiting[:] = [KeyedSums.merged(waiting)]
-        self._size = sum(each.nbytes for (each,) in self._waiting.values())
-        return () if self._size < PENDING_BYTES // 2 else list(self.finish_bundle())
+        self._sums.add(window, element)
+        return () if self._sums.least < PENDING_BYTES // 2 else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        for window, waiting in self._waiting.items():
-            for part in by_shard(KeyedSums.merged(waiting), self._shards):
+        for window, sums in self._sums.merged().items():
+            for part in by_shard(sums, self._shards):
                 yield WindowedValue(part, window.max_timestamp(), (window,))
         self.start_bundle()
 
@@ -268,7 +261,10 @@ def _spread(part: tuple[bytes, bytes], fanout: int) -> tuple[bytes, bytes]:
 
 
 def _add_up(shard: tuple[bytes, Iterable[bytes]], sketch_input: SketchInput) -> KeyedSums:
-    return KeyedSums.gathered(KeyedSums.from_bytes(sketch_input, payload) for payload in shard[1])
+    sums = GatheredSums()
+    for payload in shard[1]:
+        sums.add(shard[0], KeyedSums.from_bytes(sketch_input, payload))
+    return sums.merged()[shard[0]]
 
 
 def _add_up_first(shard: tuple[bytes, Iterable[bytes]], sketch_input: SketchInput) -> tuple[bytes, bytes]:

@@ -24,7 +24,7 @@ from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.hashing.lookup import in_parts, pack, unpack
 from beam_dpsketch.exact.reading.groups import Row, split_pair, sum_by_pair
 from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_counts
+from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_units
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords
@@ -68,7 +68,7 @@ class CountRecords(ShardRecords):
 
     def _table(self, columns: Columns) -> pa.Table:
         assert self._sketch_input is not None
-        return read_counts(self._reader, columns, self._sketch_input)
+        return read_units(self._reader, columns, self._sketch_input)
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
         for counted in sum_by_pair(records["key"], records["weight"].to_numpy()[:, np.newaxis]):

@@ -17,7 +17,7 @@ from beam_dpsketch import ListedItems, SketchSpec, TextDomain
 from beam_dpsketch import columns as _columns
 from beam_dpsketch.exact.reading.columns import encode_ids
 from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.exact.reading.reading import RecordReader, read_counts, read_table
+from beam_dpsketch.exact.reading.reading import RecordReader, read_table, read_units
 from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from tests.helpers import laws
@@ -57,11 +57,12 @@ def rows_of(role: str, values: list[Any]) -> list[dict[str, Any]]:
 
 def found_of(elements: list[Any], role: str, recipe: SketchInput) -> Any:
     """What is counted, for whom and under which key; of a type that never counts, that it is refused."""
-    reader = RecordReader(Selectors(item="item", weight="n", privacy_id="user"), per_key=False)
+    by_item = isinstance(recipe.spec, ThresholdedItems)
+    reader = RecordReader(Selectors(item="item", weight="n", privacy_id="user"), per_key=False, by_item=by_item)
     try:
         read = reader.read_rows(elements) if type(elements[0]) is dict else reader.read_batch(elements[0], recipe)
-        if isinstance(recipe.spec, ThresholdedItems):
-            return Counter(read_counts(reader, read, recipe)["key"].to_pylist())
+        if by_item:
+            return Counter(read_units(reader, read, recipe)["key"].to_pylist())
         ids = Counter(encode_ids(read_table(reader, read, BOUNDS, recipe)["unit"]).to_pylist())
         return ids, counted(elements, recipe, key="key" if role == "key" else None)
     except TypeError as error:
