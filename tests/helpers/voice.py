@@ -66,7 +66,8 @@ def messages(folder: Path) -> list[str]:
 
 def pages() -> list[str]:
     """The pages for people: all but the reference that Beam generates."""
-    files = {*ROOT.glob("docs/*.md"), ROOT / "README.md"} - {ROOT / "docs" / "yaml_reference.md"}
+    at_the_top = {ROOT / name for name in ("README.md", "RELEASING.md", "SECURITY.md")}
+    files = {*ROOT.glob("docs/*.md"), *at_the_top} - {ROOT / "docs" / "yaml_reference.md"}
     texts = [path.read_text(encoding="utf-8") for path in sorted(files)]
     return [prose(text) for text in [*texts, *map(notebooks.text, notebooks.NOTEBOOKS)]]
 
