@@ -124,8 +124,8 @@ def test_the_map_names_what_is_there_in_the_order_of_imports() -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        *("CONTRIBUTING.md", "README.md", "tests/README.md"),
-        *(f"docs/{name}.md" for name in ("architecture", "extending", "format", "paper", "proofs")),
+        *("CONTRIBUTING.md", "README.md", "RELEASING.md", "SECURITY.md", "tests/README.md"),
+        *(f"docs/{name}.md" for name in ("architecture", "decisions", "extending", "format", "paper", "proofs")),
     ],
 )
 def test_pages_name_places_that_are_there(page: str) -> None:
