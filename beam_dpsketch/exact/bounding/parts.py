@@ -14,10 +14,13 @@ hashes.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
+import operator
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -190,11 +193,19 @@ _MUCH, _LATER = 4, 3  # if pruning drops less than a fourth, the next one waits 
 _MANY_TABLES = 256  # a table needs kilobytes, even with few records
 
 
-class Parts:
-    """Collection of record tables. Iterate to read them part by part, any number of times."""
+Task: TypeAlias = Callable[[], object]
 
-    def __init__(self, rule: Rule, tables: Iterable[pa.Table] = ()) -> None:
-        self._rule, self._size = rule, 0
+
+class Parts:
+    """Collection of record tables. Iterate to read them part by part, any number of times.
+
+    `run` runs the tasks that split tables, one after the other. They must have ended before the iteration.
+    """
+
+    def __init__(
+        self, rule: Rule, tables: Iterable[pa.Table] = (), run: Callable[[Task], object] = operator.call
+    ) -> None:
+        self._rule, self._run, self._size = rule, run, 0
         self._waiting: dict[tuple[str, ...], list[pa.Table]] = defaultdict(list)  # by column names: no nulls arise
         self._parts: list[Gathered] = []
         for table in tables:
@@ -202,7 +213,8 @@ class Parts:
 
     def add(self, table: pa.Table) -> None:
         if self._size >= BLOCK:
-            self._part()
+            self._run(functools.partial(self._split, self._waiting))
+            self._waiting, self._size = defaultdict(list), 0
         alike = self._waiting[tuple(table.column_names)]
         alike.append(table)
         self._size += len(table)
@@ -213,18 +225,17 @@ class Parts:
         if not self._parts:
             yield concat_tables(itertools.chain(*self._waiting.values()))
             return
-        self._part()
+        self._split(self._waiting)
+        self._waiting, self._size = defaultdict(list), 0
         yield from (part.table() for part in self._parts if part)
 
-    def _part(self) -> None:
+    def _split(self, waiting: dict[tuple[str, ...], list[pa.Table]]) -> None:
         self._parts = self._parts or [Gathered(self._rule, _MANY_BLOCKS * BLOCK // PARTS) for _ in range(PARTS)]
-        for tables in self._waiting.values():
+        for tables in waiting.values():
             block = concat_tables(tables).combine_chunks()
             order, places = group_rows((shard_hash(block["unit"]) >> _SHIFT).astype(np.uint8), PARTS)
             for part, place, payload in zip(self._parts, places, parts_to_bytes(block, order, places), strict=True):
                 part.add(payload, place.stop - place.start)
-        self._waiting.clear()
-        self._size = 0
 
 
 class Gathered:

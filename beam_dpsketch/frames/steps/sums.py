@@ -32,6 +32,7 @@ from beam_dpsketch.exact.reading.unreadable import Tally
 from beam_dpsketch.exact.sums import vote_rounds
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, GatheredSums, KeyedSums
+from beam_dpsketch.frames.steps.cores import Cores
 from beam_dpsketch.frames.steps.windows import Windows
 from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.noise.run import Place, Run
@@ -182,27 +183,32 @@ class ExactSums:
                 table = table.append_column("window", pa.array(ends))
             return [table]
 
-        gathered = self._gathered(rule, self._read(read))
-        if terms.norm is None:
-            return [(window, rule.bound(part)) for window, parts in gathered for part in parts]
-        self._on_read()
-        assert isinstance(rule, NormRule)
-        lengths = np.sum([rule.length_histogram(part) for _, parts in gathered for part in parts], axis=0)
-        units = self._scaled_units
-        assert units is not None
-        norm = Run(secret).choose_norm(lengths, sketch_input.spec, terms, scaled_units=units)
-        scaling = rule_of_norm(sketch_input, terms, norm)
-        bounded = ((window, scaling.bound(part)) for window, parts in gathered for part in parts)
-        return [(window, each._replace(max_norm=norm)) for window, each in bounded]
+        with Cores() as cores:
+            gathered = self._gathered(rule, self._read(read), cores)
+            if terms.norm is None:
+                return [(window, each) for window, parts in gathered for each in cores.in_order(rule.bound, parts)]
+            self._on_read()
+            assert isinstance(rule, NormRule)
+            every = (part for _, parts in gathered for part in parts)
+            lengths = np.sum([*cores.in_order(rule.length_histogram, every)], axis=0)
+            units = self._scaled_units
+            assert units is not None
+            norm = Run(secret).choose_norm(lengths, sketch_input.spec, terms, scaled_units=units)
+            scaling = rule_of_norm(sketch_input, terms, norm)
+            bounded = ((window, each) for window, parts in gathered for each in cores.in_order(scaling.bound, parts))
+            return [(window, each._replace(max_norm=norm)) for window, each in bounded]
 
-    def _gathered(self, rule: Rule, tables: Iterator[tuple[Place, pa.Table]]) -> list[tuple[Place, Parts]]:
+    def _gathered(
+        self, rule: Rule, tables: Iterator[tuple[Place, pa.Table]], cores: Cores
+    ) -> list[tuple[Place, Parts]]:
         """Collect the records of each period, with its first window."""
         firsts: dict[Any, Place] = {}
         for window in self._windows.every:
             firsts.setdefault(self._windows.period(window), window)
-        gathered: dict[Any, Parts] = defaultdict(lambda: Parts(rule))
+        gathered: dict[Any, Parts] = defaultdict(lambda: Parts(rule, run=cores.run_behind))
         for window, table in tables:
             gathered[self._windows.period(window)].add(table)
+        cores.wait()
         return [(firsts[period], parts) for period, parts in gathered.items()]
 
     def _read(self, read: Callable[[Columns, Place], Iterable[Any]]) -> Iterator[tuple[Place, Any]]:
