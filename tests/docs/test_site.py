@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.helpers.notebooks import NOTEBOOKS
 from tests.helpers.pages import PAGES, ROOT
 
 HERE, SITE = Path(__file__).parent, ROOT / "out" / "site"
@@ -23,8 +24,8 @@ SHOWN = 3
 
 def test_each_page_is_in_the_navigation_once() -> None:
     """`docs/conf.py` makes the navigation from the links of the index."""
-    linked = Counter(re.findall(r"\]\((\w+)\.md\)", PAGES["index"]))
-    assert linked == Counter(PAGES.keys() - {"index"})
+    linked = Counter(re.findall(r"\]\((\w+)\.(?:md|ipynb)\)", PAGES["index"]))
+    assert linked == Counter({*PAGES, *(file.stem for file in NOTEBOOKS)} - {"index"})
 
 
 def test_forty_questions_name_pages() -> None:
