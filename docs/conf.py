@@ -44,6 +44,8 @@ API = {
 }
 for name in re.findall(r"`(answers\.[\w.]+)`", (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")):
     API[name] = API[name.rpartition(".")[2]] = f"beam_dpsketch.{name}"
+FROZEN = (ROOT / "tests" / "frozen" / "names.txt").read_text(encoding="utf-8")
+MEMBERS = set(re.findall(r"\.([a-z]\w*)\b(?!\.)", FROZEN))
 
 
 def with_toctrees(index: str) -> str:
@@ -131,10 +133,16 @@ def swap_colon(_: Sphinx, what: str, *args: Any) -> None:
         args[-1][:1] = [line.translate(str.maketrans(":\0", "\0:")) for line in args[-1][:1]]
 
 
+def is_internal(_: Sphinx, what: str, name: str, *others: Any) -> bool | None:
+    """Hide members that are not public: no code on a page uses them."""
+    return True if what in {"class", "exception"} and name not in MEMBERS else None
+
+
 def setup(app: Sphinx) -> None:
     """Connect the steps above."""
     app.connect("autodoc-process-docstring", swap_colon, priority=400)
     app.connect("autodoc-process-docstring", swap_colon, priority=600)
     app.connect("source-read", complete)
+    app.connect("autodoc-skip-member", is_internal)
     app.connect("doctree-read", link_names)
     app.connect("missing-reference", find_public)
