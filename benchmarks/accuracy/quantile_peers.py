@@ -76,7 +76,9 @@ def theirs(records: np.ndarray, largest: int, epsilon: float) -> np.ndarray:
     return np.array([found[f"percentile_{percent}"] for percent in PERCENTS])
 
 
-def aggregated(records: np.ndarray, parameters: dict[str, Any], epsilon: float, *, partition, **options) -> list[Any]:
+def aggregated(
+    records: np.ndarray, parameters: dict[str, Any], epsilon: float, *, partition: Callable[[Any], Any], **options: Any
+) -> list[Any]:
     """PipelineDP on Beam: partitions and metrics of records that have a privacy id each, with Gaussian noise."""
     pipeline_dp = peer()
     accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=epsilon, total_delta=DELTA)

@@ -124,8 +124,8 @@ def coverage(draws: int) -> None:
     table = Table(f"95 % intervals of released rows; {draws} releases a line.", heads, (18, 7, 26, 11, 19, 9), bar=0)
     for rho in (0.001, 0.01, 0.1):
         how = counting(TextDomain(8), PrivacySpec(rho=rho))
-        sigma, threshold = math.sqrt(how.sigma_squared), math.ceil(how.note.least_count)
-        margin = how.terms.noise.margin(how.sigma_squared, 0.95, how.note.scale_bits)
+        parameter, threshold = how.items.parameter, math.ceil(how.note.least_count)
+        sigma, margin = math.sqrt(parameter), how.terms.noise.margin(parameter, 0.95, how.note.scale_bits)
         for name, law in (("1/rank", like_ranks), ("equal", equally_many)):
             truth = np.tile(law(sigma, threshold), draws)
             truth = truth[truth > 0]

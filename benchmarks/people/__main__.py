@@ -167,7 +167,7 @@ def measure_choice_for_trees(trace: Path | None) -> None:
 
 def measure_orders() -> None:
     """Print the table of aircraft."""
-    norms = {1: [180, 220, 260, 300, 340, 380], 2: [45, 64, 90, 128, 181, 256]}
+    norms = {"l1": [180, 220, 260, 300, 340, 380], "l2": [45, 64, 90, 128, 181, 256]}
     orders.measure(data.flights_by("dest"), norms)
 
 

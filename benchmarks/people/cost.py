@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import NormBound, RecordBounds, TreeSpec
-from beam_dpsketch.exact.bounding.bounded import Rule
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
 from beam_dpsketch.exact.reading.items import SketchInput
@@ -55,9 +54,10 @@ def measure(data: Sequence[tuple[People, Any, int]], repetitions: int) -> None:
         numbers = shard(people, spec)
         for kind, records in (("ids int64", numbers), ("ids 36 bytes", with_text_ids(numbers))):
             norm = NormBound(bound)
-            rules: list[Rule] = [RecordRule(RecordBounds(bound), RandomPriorities())]
-            rules.append(NormRule(norm, SketchInput(spec, norm)))
-            runs = {str(place): partial(seconds, partial(rule.select, records)) for place, rule in enumerate(rules)}
+            by_records = RecordRule(RecordBounds(bound), RandomPriorities())
+            by_norm = NormRule(norm, SketchInput(spec, norm))
+            rules = {"records": by_records.select, "norm": by_norm.select}
+            runs = {name: partial(seconds, partial(select, records)) for name, select in rules.items()}
             in_turns(runs, 1)  # a warm-up
             times = in_turns(runs, repetitions)
             old, new = ([1e9 * each / len(records) for each in values] for values in times.values())

@@ -55,7 +55,7 @@ def _found(people: People, bounds: NormBound | AutoNorm, releases: int, *, votes
         [],
         [],
     )
-    with mock.patch.object(ThresholdRule, "votes", ThresholdRule.votes if votes else None):
+    with mock.patch.object(ThresholdRule, "votes", ThresholdRule.votes if votes else lambda *_: None):
         for _ in range(releases):
             privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA)
             released = release_frame(table, ReleaseSpec(count, privacy, privacy_unit, item="item"))

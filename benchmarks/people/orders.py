@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from benchmarks.people.data import People
 from benchmarks.table import Bar, Table, mean
 
 TOPS = (10, 100)
-BARS = {(ADD_OR_REMOVE_ONE, 1): (205, 190)}
+BARS = {(ADD_OR_REMOVE_ONE, "l1"): (205, 190)}
 """The largest errors, by relation and order, of the best norm without summary counts."""
 LARGEST_RATIO = 1.15
 """Of a chosen norm over these bars."""
@@ -60,7 +60,7 @@ class Orders:
         return np.array(found)
 
 
-def measure(people: People, norms: dict[int, Sequence[int]], releases: int = 8) -> None:
+def measure(people: People, norms: Mapping[str, Sequence[int]], releases: int = 8) -> None:
     """Print, for each relation and order, the best norm for each column, and what the data choose.
 
     Args:

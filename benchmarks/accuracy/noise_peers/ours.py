@@ -195,7 +195,7 @@ def _named(declared: ReleaseSpec, person: Person, counts: dict[int, int]) -> Nam
     how: Any = declared.resolved.calibrated
     assert isinstance(how, Counting)
     law, grid = LAWS[how.terms.noise], 0.5**how.note.scale_bits
-    scale = math.sqrt(float(how.sigma_squared) / (1 if law == GAUSSIAN else 2))
+    scale = math.sqrt(float(how.items.parameter) / (1 if law == GAUSSIAN else 2))
     starts = {count: how.note.threshold * grid - count for count in counts}
     if law == GAUSSIAN:
         shown = {count: gaussian_tail(scale, start) for count, start in starts.items()}
