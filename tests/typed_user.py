@@ -29,6 +29,7 @@ from beam_dpsketch import (
     SketchTimeline,
     Statistics,
     TextDomain,
+    Thresholding,
     TimeRange,
     TreeSpec,
     __version__,
@@ -95,7 +96,9 @@ def others() -> list[object]:
     tree_rows: PrivateQuantiles[TimelineRow] = PrivateQuantiles(number, PRIVACY, privacy_unit=Record(), windows=DAY)
     top: PrivateTopK[TopK]
     top = PrivateTopK(TextDomain(12), PRIVACY, k=5, privacy_unit=Record(max_weight=3), weight=lambda row: row["n"])
-    tops: PrivateTopK[tuple[Any, TopK]] = PrivateTopK(TextDomain(12), PRIVACY, k=5, privacy_unit=Record(), keys=oslo)
+    tops: PrivateTopK[tuple[Any, TopK]] = PrivateTopK(
+        TextDomain(12), PRIVACY, k=5, privacy_unit=Record(), keys=oslo, method=Thresholding(1e-8)
+    )
     mean: PrivateStatistics[ReleasedStatistics] = PrivateStatistics(
         number, PRIVACY, privacy_unit=Record(), variance=True
     )

@@ -70,16 +70,17 @@ class Thresholding:
         `PrivacySpec` with epsilon and delta. With rho, or with a budget share, delta is required.
     """
 
-    delta: Fraction | None = None
+    delta: Fraction | float | None = None
 
     def __post_init__(self) -> None:
         if self.delta is not None:
-            object.__setattr__(self, "delta", ThresholdRule(delta=self.delta, max_items=1).delta)
+            _validate.open_unit_interval(delta=self.delta)
+            object.__setattr__(self, "delta", ThresholdRule(delta=_validate.exact(delta=self.delta), max_items=1).delta)
 
     def rule(self, max_items: int, privacy: PrivacySpec) -> ThresholdRule:
         """Build the threshold rule for this many items per unit. Delta defaults to half the delta of the promise."""
         if self.delta is not None:
-            return ThresholdRule(delta=self.delta, max_items=max_items)
+            return ThresholdRule(delta=_validate.exact(delta=self.delta), max_items=max_items)
         if privacy.pure is None or privacy.part_of is not None:
             raise ArgumentError(
                 "method",
