@@ -16,6 +16,7 @@ all canceled. Their insertions and their deletions are dropped, because they hav
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -60,7 +61,7 @@ def write_changes(changes: pa.Table, path: str) -> str:
     return path
 
 
-def count_left(privacy: PrivacySpec) -> PrivateFrequencies:
+def count_left(privacy: PrivacySpec) -> PrivateFrequencies[Any]:
     """Build the transform from changes to a private sketch of the remaining flights' destinations."""
     return PrivateFrequencies(SPEC, privacy, item="dest", weight="change", privacy_unit=PrivacyId("tailnum", BOUNDS))
 

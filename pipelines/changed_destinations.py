@@ -36,7 +36,9 @@ COLUMNS = {"month": pa.int64(), "dest": pa.string(), "tailnum": pa.string()}
 MAX_NORM = 10
 
 
-def count_by_month(airports: list[str], months: list[int], privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies:
+def count_by_month(
+    airports: list[str], months: list[int], privacy: PrivacySpec, bounds: Bounds
+) -> PrivateFrequencies[Any]:
     """Build the transform from flights to (month, private histogram of destinations)."""
     return PrivateFrequencies(
         ListedItems(airports),
@@ -101,7 +103,8 @@ def main(argv: list[str] | None = None) -> None:
     print(released[known.before].privacy)
 
     listed = read_csv_table(known.input, COLUMNS)
-    exact = exact_changes(listed.filter(pc.is_in(listed["dest"], pa.array(airports))), *months, bounds)
+    listed = listed.filter(pc.is_in(listed["dest"], pa.array(airports)))
+    exact = exact_changes(listed, known.before, known.after, bounds)
     plot_changes(
         f"{known.output}.png",
         list(changes[1]),

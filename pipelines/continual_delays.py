@@ -20,7 +20,7 @@ import argparse
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -85,7 +85,7 @@ class Line(NamedTuple):
         return cls(first, last, released.total_weight(), released.quantile(0.5), late)
 
 
-def measure(privacy: PrivacySpec, days: Days, privacy_unit: Record | PrivacyId) -> PrivateQuantiles:
+def measure(privacy: PrivacySpec, days: Days, privacy_unit: Record | PrivacyId) -> PrivateQuantiles[Any]:
     """Build the transform from departures to timeline rows."""
     delays = PrivateQuantiles(DOMAIN, privacy, windows=days.horizon, privacy_unit=privacy_unit, item="dep_delay")
     return delays.check([MADE_UP])

@@ -35,7 +35,7 @@ FLIGHTS_PER_AIRPORT = 100_000  # a third of New York's 300,000 departures a year
 IN_PIPELINE = (Ask("quantiles", (0.5, 0.9)), Ask("cdf", (LATE,)))
 
 
-def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles:
+def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles[Any]:
     """Build the transform from flights to (airport, private tree of delays)."""
     return PrivateQuantiles(
         DOMAIN,

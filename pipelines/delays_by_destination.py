@@ -12,6 +12,7 @@ flights of an aircraft, including their destinations. Flights that did not arriv
 """
 
 from fractions import Fraction
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -30,7 +31,7 @@ LAYOUT = TreeSpec.for_memory(DOMAIN)  # a dyadic tree, as in the paper, and the 
 MAX_KEYS, MAX_NORM = 16, 10
 
 
-def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: NormBound) -> PrivateQuantiles:
+def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: NormBound) -> PrivateQuantiles[Any]:
     """Build the transform from flights to (selected destination, private tree of delays)."""
     return PrivateQuantiles(LAYOUT, privacy, item="arr_delay", privacy_unit=PrivacyId("tailnum", bounds), keys=keys)
 

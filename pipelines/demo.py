@@ -146,7 +146,9 @@ def main(argv: list[str] | None = None) -> None:
     releases = {name: read_release(prefix) for name, prefix in prefixes.items()}
     trials = {name: tried(released, table, candidates, known.k) for name, released in releases.items()}
     released, chosen = releases["chosen"], trials["chosen"]
-    norm = float(released.privacy.bounds.max_norm)
+    bounds = released.privacy.bounds
+    assert isinstance(bounds, NormBound)
+    norm = float(bounds.max_norm)
     delays = read_keyed_releases(f"{known.output}/delays", airports)
     true_delays = exact_delays(table, TreeSpec.for_memory(delay_quantiles.DOMAIN), max_norm)
 
@@ -181,8 +183,10 @@ def main(argv: list[str] | None = None) -> None:
     print(f"\nPlots: {', '.join(plots)}")
     page = Path(known.output, "explore.html")
     entries = [Explored(released, file="destinations"), *(Explored(delays[each], "delays", each) for each in airports)]
-    names = {"title": "Flights from New York", "value": "delay, minutes", "weight": "flights"}
-    page.write_text(explore(entries, candidates=candidates, **names), encoding="utf-8")
+    words = explore(
+        entries, candidates=candidates, title="Flights from New York", value="delay, minutes", weight="flights"
+    )
+    page.write_text(words, encoding="utf-8")
     print(f"A page that answers questions in any browser: {page}")
     command = os.path.relpath(Path(sys.executable).with_name("dpsketch"))
     print(f"Ask the releases more: {command} inspect {known.output}, or {command} query --help")

@@ -60,7 +60,8 @@ def exact_changes(flights: pa.Table, before: int, after: int, bounds: Bounds) ->
     counts = exact_counts(pa.table({"dest": cells, "tailnum": flights["tailnum"]}), bounds)
     dests = flights["dest"].unique().drop_null().to_pylist()
     return ExactCounts(
-        *({dest: of.get(f"{after} {dest}", 0) - of.get(f"{before} {dest}", 0) for dest in dests} for of in counts)
+        {dest: counts.flights.get(f"{after} {dest}", 0) - counts.flights.get(f"{before} {dest}", 0) for dest in dests},
+        {dest: counts.kept.get(f"{after} {dest}", 0) - counts.kept.get(f"{before} {dest}", 0) for dest in dests},
     )
 
 

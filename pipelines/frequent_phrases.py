@@ -14,7 +14,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from pydoc_data.topics import topics
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
@@ -59,7 +59,7 @@ def phrases(paragraph: str, size: int) -> Iterator[Phrase]:
         yield Phrase(paragraph, " ".join(each))
 
 
-def find_phrases(privacy: PrivacySpec, k: int, max_norm: int) -> PrivateTopK:
+def find_phrases(privacy: PrivacySpec, k: int, max_norm: int) -> PrivateTopK[Any]:
     """Build the transform from phrases to a private list of the most frequent phrases, with its release."""
     bounds = NormBound(max_norm, max_per_item=1, max_keys=8 * max_norm**2)
     paragraph = PrivacyId("paragraph", bounds)

@@ -10,6 +10,8 @@ The program measures `arr_delay` (minutes, negative if early) and protects `tail
 an aircraft. Most airports in the list have no flights from New York, and their releases report too few records.
 """
 
+from typing import Any
+
 import pyarrow.compute as pc
 
 from beam_dpsketch import IntegerDomain, NormBound, PrivacyId, PrivacySpec, PublicKeys
@@ -25,7 +27,7 @@ MAX_NORM = 20  # each aircraft is clipped to the L2 norm of 20 flights to one ai
 FLIGHTS_PER_AIRPORT = 1000
 
 
-def measure_delays(privacy: PrivacySpec, airports: list[str], max_norm: int) -> PrivateStatistics:
+def measure_delays(privacy: PrivacySpec, airports: list[str], max_norm: int) -> PrivateStatistics[Any]:
     """Build the transform from flights to (airport, private count, sum and squares of delays)."""
     privacy_unit, keys = PrivacyId("tailnum", NormBound(max_norm)), PublicKeys(airports, "dest")
     return PrivateStatistics(DOMAIN, privacy, privacy_unit=privacy_unit, variance=True, item="arr_delay", keys=keys)

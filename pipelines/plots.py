@@ -140,13 +140,19 @@ def plot_changes(
                 change, lower, upper = np.array([each[1:] for _, each in rows]).T
                 axes.barh(places, change, color=colour, alpha=0.35, height=0.7, label=f"{label}, with 95 % interval")
                 axes.errorbar(change, places, xerr=(change - lower, upper - change), color=colour, **style)
-        places = np.arange(len(changes))
-        axes.plot(exact, places, "D", color=ORANGE, markersize=8, label="exact (public data only)")
+        middles = np.arange(len(changes))
+        axes.plot(exact, middles, "D", color=ORANGE, markersize=8, label="exact (public data only)")
         axes.plot(
-            kept, places, "|", color="black", markersize=22, markeredgewidth=2, label="exact, after scaling to the norm"
+            kept,
+            middles,
+            "|",
+            color="black",
+            markersize=22,
+            markeredgewidth=2,
+            label="exact, after scaling to the norm",
         )
         axes.axvline(0, color="black", linewidth=1)
-        axes.set_yticks(places, [each[0] for each in changes])
+        axes.set_yticks(middles, [each[0] for each in changes])
         axes.invert_yaxis()
         axes.set_ylabel("destination")
         axes.set_xlabel(changed)

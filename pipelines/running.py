@@ -76,14 +76,14 @@ def read_release(prefix: str) -> ReleasedSketch:
     return released
 
 
-def read_keyed_releases(prefix: str, keys: Iterable[Any]) -> dict[Any, ReleasedSketch]:
+def read_keyed_releases(prefix: str, keys: Iterable[Any]) -> dict[Any, Any]:
     """Read the release of each key in the files with this prefix, in the order of the keys."""
     keys = list(keys)
     released = dict(_read(prefix, expected=len(keys)))
     return {key: released[key] for key in keys}
 
 
-def read_selected_releases(prefix: str) -> dict[Any, ReleasedSketch]:
+def read_selected_releases(prefix: str) -> dict[Any, Any]:
     """Read the release of each selected key in the files with this prefix, in the order of the keys."""
     released = _read(prefix)
     if len(dict(released)) != len(released):
@@ -103,7 +103,7 @@ def minutes(delay: Interval) -> str:
     return f"{'-' if delay.estimate is None else delay.estimate:>5} ({delay.lower} to {delay.upper})"
 
 
-def interval(frequency: Frequency) -> str:
+def interval(frequency: Frequency | Interval) -> str:
     """Format the interval, with a lower bound of at least 0 records."""
     lower = f"{max(0, frequency.lower):,.0f}"
     return f"{lower} or more" if math.isinf(frequency.upper) else f"{lower} to {frequency.upper:,.0f}"

@@ -11,8 +11,10 @@ aircraft. By default, a share of rho is spent to choose it from the data. Set it
 --help does not list are passed to Beam, such as --runner=FlinkRunner.
 """
 
+from typing import Any
+
 from beam_dpsketch import AutoNorm, NormBound, PrivacyId, PrivacySpec, SketchSpec
-from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes
 from pipelines.running import destinations_parser, interval, parsed, read_release
@@ -21,7 +23,7 @@ from pipelines.running import destinations_parser, interval, parsed, read_releas
 SPEC = SketchSpec(depth=5, width=2048)
 
 
-def count_destinations(privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies:
+def count_destinations(privacy: PrivacySpec, bounds: ContributionLimit) -> PrivateFrequencies[Any]:
     """Build the transform from flights to a private sketch of their destinations."""
     return PrivateFrequencies(SPEC, privacy, item="dest", privacy_unit=PrivacyId("tailnum", bounds))
 

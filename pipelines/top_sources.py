@@ -39,7 +39,9 @@ class ReadColumns(beam.PTransform):
         return pbegin | ReadCsvBatches(self._pattern, self._columns)
 
 
-def find_sources(privacy: PrivacySpec, k: int, column: str, privacy_id: str | None, max_records: int) -> PrivateTopK:
+def find_sources(
+    privacy: PrivacySpec, k: int, column: str, privacy_id: str | None, max_records: int
+) -> PrivateTopK[Any]:
     """Build the transform from batches to a private top-K list of addresses, with its release."""
     return PrivateTopK(
         IPv4Domain(),

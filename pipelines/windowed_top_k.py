@@ -25,6 +25,8 @@ from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import Frequencies, IntegerDomain, PrivacyBudget, PrivacyId, RecordBounds, SketchSpec, TimeRange
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.tree import ReleasedRanks
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, WriteReleases, read_releases, window_file
 from pipelines.exact import exact_counts
 from pipelines.flights import airport_codes
@@ -112,6 +114,7 @@ def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, to
     seconds = departures["second"]
     inside = departures.filter(pc.and_(pc.greater_equal(seconds, start), pc.less(seconds, end)))
     (tree,) = read_releases(window_file(f"{prefix}-delays", start, end))
+    assert isinstance(tree, ReleasedRanks)
     true = np.sort(inside["dep_delay"].drop_null().to_numpy())
     delays = []
     for share in SHARES:
@@ -170,7 +173,9 @@ def main(argv: list[str] | None = None) -> None:
     tops = []
     paths = files(f"{known.output}-destinations", windows)
     for index in appearing(pipeline, paths, overwrite=known.overwrite):
-        (released,) = read_releases(paths[index])
+        (found,) = read_releases(paths[index])
+        assert isinstance(found, ReleasedSketch)
+        released = found
         tops.append(released.top_k(known.k, candidates))
         print(f"released {index + 1} of {windows.number}: {windows.name(index)}: {in_line(tops[-1])}", flush=True)
 
