@@ -50,9 +50,9 @@ class Command(argparse.ArgumentParser):
         self.add_argument("--trace", help="Parquet or CSV file with IPv4 addresses, dotted or integers")
         self.number("--column", "source_ip", "column of the addresses")
 
-    def parse_args(self, *given: Any) -> Any:
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Read the command line."""
-        arguments = super().parse_args(*given)
+        arguments = super().parse_args(args, namespace)
         if unknown := set(getattr(arguments, "parts", ())) - set(self._parts):
             self.error(f"unknown part: {', '.join(sorted(unknown))}; one of {', '.join(self._parts)}")
         return arguments

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,10 +45,10 @@ def slopes(
         run(few)
 
     def slope(run: Run) -> float:
-        longer, shorter = (seconds(lambda size=size: run(size), clock) for size in (many, few))
+        longer, shorter = (seconds(partial(run, size), clock) for size in (many, few))
         return 1e9 * (longer - shorter) / (many - few)
 
-    return in_turns({name: lambda run=run: slope(run) for name, run in variants.items()}, repetitions)
+    return in_turns({name: partial(slope, run) for name, run in variants.items()}, repetitions)
 
 
 def ratios(times: Sequence[float], base: Sequence[float]) -> list[float]:

@@ -148,7 +148,8 @@ def measured(asked: Asked, rho: float, shape: tuple[int, int], kind: Kind, seed:
     spec = SketchSpec(kind=kind.name, depth=shape[0], width=shape[1], seed=seed)
     raw = kind(spec).accumulate(np.repeat(asked.items, asked.counts))
     terms = ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE, summary_counts=None))
-    released: ReleasedFrequencies = release_sketch(raw, terms)
+    released = release_sketch(raw, terms)
+    assert isinstance(released, ReleasedFrequencies)
     signs = kind is CountSketch
     table = released.counters if signs else released.counters - np.median(released.counters, axis=1, keepdims=True)
     keys = raw.keys(spec, asked.dictionary)

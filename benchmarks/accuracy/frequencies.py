@@ -19,6 +19,7 @@ import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.answers.estimators.row_mean import RowReader
+from beam_dpsketch.answers.flat import ReleasedFrequencies
 from beam_dpsketch.exact.sketches import LinearSketch
 from benchmarks import ordered_data, readings
 from benchmarks.command import Command
@@ -54,6 +55,7 @@ def measured(sketch: LinearSketch, items: np.ndarray, counts: np.ndarray, rho: f
         estimates, covered, width = exact(sketch, items), np.nan, np.nan
     else:
         released = release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
+        assert isinstance(released, ReleasedFrequencies)
         estimates = released.estimate(items)
         found = released.interval(items, CONFIDENCE)
         covered = float(np.mean((found.lower <= counts) & (counts <= found.upper)))
@@ -97,12 +99,12 @@ def main() -> None:
         for kind, depth in KINDS:
             by_seed = list(measurements(kind, (depth, counters // depth), arguments.seeds))
             for place, rho in enumerate(RHOS):
-                found = Accuracy(*zip(*(run[place] for run in by_seed), strict=True))
+                errors, f1, coverage, width = map(list, zip(*(run[place] for run in by_seed), strict=True))
                 name = f"{kind.name} {depth} x {counters // depth}, " + ("exact" if rho is None else f"rho {rho:g}")
-                error = Bar(statistics.fmean(found.error), "<=", BARS[kind.name][place])
-                bars = (error, Bar(statistics.fmean(found.f1), ">=", LEAST_F1)) if counters == COUNTERS else ()
-                released = ("-", "-") if rho is None else (mean(found.coverage, 3), mean(found.width, 1))
-                table.row(name, mean(found.error, 2), mean(found.f1, 2), *released, bars=bars)
+                error = Bar(statistics.fmean(errors), "<=", BARS[kind.name][place])
+                bars = (error, Bar(statistics.fmean(f1), ">=", LEAST_F1)) if counters == COUNTERS else ()
+                released = ("-", "-") if rho is None else (mean(coverage, 3), mean(width, 1))
+                table.row(name, mean(errors, 2), mean(f1, 2), *released, bars=bars)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def print_table(seeds: int, size: int, *, with_bars: bool) -> None:
     for distribution in DISTRIBUTIONS:
         found = measurements(distribution, seeds, size)
         for rho in RHOS:
-            cells, bars = [], []
+            cells, bars = [], list[Bar | None]()
             for name in QUESTIONS:
                 shares, widths = zip(*found[rho, name], strict=True)
                 cells.append(f"{mean(shares, 3)}  {np.mean(widths):,.0f}")

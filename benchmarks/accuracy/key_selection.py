@@ -105,7 +105,7 @@ class Edges(NamedTuple):
         """The pairs of records."""
         units, keys = (np.unique(values, return_inverse=True)[1].astype(np.int64) for values in (units, keys))
         pairs = np.unique(np.stack([units, keys]), axis=1)
-        return cls(*pairs, np.bincount(keys))
+        return cls(pairs[0], pairs[1], np.bincount(keys))
 
     def __str__(self) -> str:
         degrees = np.bincount(self.units)
@@ -253,8 +253,9 @@ def expected(edges: Edges, max_keys: int, keys_delta: float, seeds: int) -> dict
         cast = {has_two: bounded(edges, each, seed) for has_two, each in rounds.items()}
         for title, each in made.items():
             sums[title] += expected_keys(each, cast[each.rule.has_two_rounds]) / seeds
-        for title, name in PEERS.items() if peer else ():
-            sums[title] += peer(name, max_keys, units).sum() / seeds
+        if peer is not None:
+            for title, name in PEERS.items():
+                sums[title] += peer(name, max_keys, units).sum() / seeds
     return sums
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, DyadicCountSketch, IPv4Domain, PrivacySpec, ReleaseTerms, TreeSpec, release
+from beam_dpsketch.answers.tree import Method, ReleasedRanks
 from beam_dpsketch.exact.domains import Domain
 from benchmarks import ordered_data, readings
 from benchmarks.command import Command
@@ -30,7 +31,7 @@ from benchmarks.table import Bar, Table, mean
 ITEMS = 100_000
 RHOS = (0.1, 1.0, None)
 PAPER_ROWS = 3
-METHODS = ("paper", "least_squares", "residual")
+METHODS: tuple[Method, ...] = ("paper", "least_squares", "residual")
 NARROW_MEMORY, EXACT_MEMORY, WIDE_MEMORY = 165_000, 350_000, 490_000
 # The largest mean errors allowed: rho = 0.1, rho = 1, exact.
 Bars = dict[str, tuple[float, float, float]]
@@ -57,7 +58,7 @@ def layout(method: str, case: Case, seed: int) -> TreeSpec:
     return TreeSpec.paper_layout(case.domain, depth=PAPER_ROWS, width=width, seed=seed)
 
 
-def errors(case: Case, methods: tuple[str, ...]) -> dict[tuple[str, float | None], list[float]]:
+def errors(case: Case, methods: tuple[Method, ...]) -> dict[tuple[str, float | None], list[float]]:
     """The mean rank error of each data set, by method and rho; the methods but the paper's share releases."""
     found: dict[tuple[str, float | None], list[float]] = {(method, rho): [] for method in methods for rho in RHOS}
     for seed, positions in enumerate(case.data):
@@ -66,7 +67,7 @@ def errors(case: Case, methods: tuple[str, ...]) -> dict[tuple[str, float | None
         sketches = {spec: DyadicCountSketch(spec).accumulate(positions) for spec in set(specs.values())}
         for rho in RHOS:
             released = {
-                spec: rho and release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
+                spec: None if rho is None else release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
                 for spec, sketch in sketches.items()
             }
             for method in methods:
@@ -74,13 +75,13 @@ def errors(case: Case, methods: tuple[str, ...]) -> dict[tuple[str, float | None
     return found
 
 
-def _error(truth: Truth, raw: DyadicCountSketch, released, method: str) -> float:
+def _error(truth: Truth, raw: DyadicCountSketch, released: ReleasedRanks | None, method: Method) -> float:
     if released is None:
         return truth.mean_error(readings.ranks(raw.spec, readings.all_counters(raw), truth.items, method))
     return truth.mean_error(released.rank(truth.items, method=method))
 
 
-def print_case(case: Case, methods: tuple[str, ...] = METHODS) -> None:
+def print_case(case: Case, methods: tuple[Method, ...] = METHODS) -> None:
     """One line per method: for each rho the mean and range over data sets, and the bars."""
     found = errors(case, methods)
     title = f"{case.name}, {case.memory:,} bytes, {len(found[methods[0], RHOS[0]])} data sets"

@@ -34,7 +34,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.answers.estimators.tree_fit import CumulativeTree
+from beam_dpsketch.answers.estimators.tree_fit import CumulativeTree, Fit
 from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from benchmarks import ordered_data
 from benchmarks.command import Command
@@ -44,7 +44,6 @@ from benchmarks.table import Bar, Table
 ITEMS = 100_000
 RHOS = (0.1, 1.0)
 MEMORIES = (100_000, 490_000)
-METHODS = ("least_squares", "residual", "chosen")
 # The largest mean error over that of the better fit, and the least mean coverage of 95 % intervals.
 RATIO_BAR, COVERAGE_BAR = 1.05, 0.93
 
@@ -121,11 +120,25 @@ def truth(positions: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def measured(released: ReleasedDyadicCountSketch, items: np.ndarray, ranks: np.ndarray) -> Measured:
     """The errors of one release."""
-    errors = [float(np.mean(np.abs(released.rank(items, method=method) - ranks))) for method in METHODS]
-    bounds = [fit.ranks.rank_bounds(items, 0.95) for fit in (released._chosen, released._least_squares)]
-    covered = [float(np.mean((lower <= ranks) & (ranks <= upper))) for _, lower, upper in bounds]
-    weighted = float(np.mean(np.abs(weighted_ranks(released._chosen.ranks, items) - ranks)))
-    return Measured(*errors, weighted, *covered, float(released.chosen_method == "residual"))
+    chosen, least_squares = released._chosen, released._least_squares
+    return Measured(
+        _error(released.rank(items, method="least_squares"), ranks),
+        _error(released.rank(items, method="residual"), ranks),
+        _error(released.rank(items), ranks),
+        _error(weighted_ranks(chosen.ranks, items), ranks),
+        _covered(chosen, items, ranks),
+        _covered(least_squares, items, ranks),
+        float(released.chosen_method == "residual"),
+    )
+
+
+def _error(found: np.ndarray, ranks: np.ndarray) -> float:
+    return float(np.mean(np.abs(found - ranks)))
+
+
+def _covered(fit: Fit, items: np.ndarray, ranks: np.ndarray) -> float:
+    _, lower, upper = fit.ranks.rank_bounds(items, 0.95)
+    return float(np.mean((lower <= ranks) & (ranks <= upper)))
 
 
 def weighted_ranks(tree: CumulativeTree, items: np.ndarray) -> np.ndarray:
@@ -174,7 +187,7 @@ def print_data(table: Table, data: Callable[[np.random.Generator, int], np.ndarr
 
 def print_line(table: Table, name: str, rows: list[Measured], *, is_negative: bool) -> None:
     """Means over releases, and whether the bars are met."""
-    mean = Measured(*np.mean(rows, axis=0))
+    mean = Measured._make(np.mean(rows, axis=0).tolist())
     ratio = mean.chosen / min(mean.least_squares, mean.residual)
     deviation = float(np.std([row.covered for row in rows])) / max(1, len(rows) - 1) ** 0.5
     covered = None if is_negative else Bar(mean.covered + 2 * deviation, ">=", COVERAGE_BAR)

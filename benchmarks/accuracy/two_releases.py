@@ -164,8 +164,8 @@ def products(seeds: int) -> None:
         for place, rho in enumerate(RHOS):
             by_seed = [answers(data, rho, seed, items=seed * 10 < seeds) for seed in range(seeds)]
             for quantity, of_seeds in zip(QUANTITIES, zip(*by_seed, strict=True), strict=True):
-                column = Answer(*zip(*of_seeds, strict=True))
-                errors, rest = [rms(each) for each in column[:3]], [statistics.fmean(each) for each in column[3:]]
+                columns = [*zip(*of_seeds, strict=True)]
+                errors, rest = [rms(each) for each in columns[:3]], [statistics.fmean(each) for each in columns[3:]]
                 limits = BARS.get((data, quantity))
                 error = None if limits is None else Bar(errors[0], "<=", limits[place])
                 cells = [f"{each:.3g}" for each in (*errors, *rest)]

@@ -8,9 +8,11 @@ part that is not run again, such as the trace or the peers, keeps its last measu
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from beam_dpsketch import IPv4Domain
 from benchmarks import ordered_data
@@ -84,10 +86,11 @@ def measurements(
     seeds = f"data and hash 0 to {size.seeds - 1}; noise from the operating system"
     slices = f"slices and hash 0 to {size.slices - 1}; noise from the operating system"
 
-    def zipf():
+    def zipf() -> Iterator[np.ndarray]:
         return ordered_data.generated(ordered_data.zipf, size.seeds, size.items)
 
-    def traced():
+    def traced() -> Iterator[np.ndarray]:
+        assert trace is not None
         return ordered_data.trace_slices(trace, column, size.items, size.slices)
 
     narrow, found = ordered_data.domain(ordered_data.zipf), {}

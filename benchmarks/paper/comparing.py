@@ -27,5 +27,9 @@ def measure(pairs: int) -> list[Row]:
             }
             for reading, errors in readings.items():
                 rms = {"rms": float(np.sqrt(np.mean(np.square(errors)))), "pairs": pairs}
-                rows.append({"quantity": quantity, "reading": reading, "rho": rho} | summary(np.abs(errors)) | rms)
+                rows.append(
+                    {"quantity": quantity, "reading": reading, "rho": rho}
+                    | summary([abs(each) for each in errors])
+                    | rms
+                )
     return rows

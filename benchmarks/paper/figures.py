@@ -30,9 +30,9 @@ def lines() -> list[str]:
                 ours = only(frequencies, "mean", curve="as written", **at)
                 found.append(f"| 1 | {words}, {name} | {rho} | {shown(theirs)} | {shown(ours)} |")
     for rho in RHOS:
-        theirs = [row["value"] for row in select(published("rank error", "zipf"), rho=rho)]
-        ours = [row["mean"] for row in select(quantiles, curve="ours, chosen", rho=rho)]
-        means = " | ".join(shown(sum(each) / len(each)) for each in (theirs, ours))
+        errors = [row["value"] for row in select(published("rank error", "zipf"), rho=rho)]
+        own = [row["mean"] for row in select(quantiles, curve="ours, chosen", rho=rho)]
+        means = " | ".join(shown(sum(each) / len(each)) for each in (errors, own))
         found.append(f"| 2 | rank error in records, quantiles | {rho} | {means} |")
     return found
 

@@ -66,8 +66,10 @@ def estimates(
             released = release(
                 raw, ReleaseTerms(PrivacySpec(rho=float(rho), relation=REPLACE_ONE), RecordBounds(1, max_weight=1))
             )
-            is_lifted, noise = isinstance(released, ReleasedCountMin), released.counters - raw.counters
-            found = released.minimum(items) if is_lifted else readings.frequencies(raw, items, noise)
+            if isinstance(released, ReleasedCountMin):
+                found = released.minimum(items)
+            else:
+                found = readings.frequencies(raw, items, released.counters - raw.counters)
         yield "as written", rho, raw.spec.cells, found
 
 

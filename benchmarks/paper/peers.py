@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 
 from beam_dpsketch import CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.answers.flat import ReleasedCountSketch
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from benchmarks import ordered_data
 from benchmarks.accuracy import quantile_peers
@@ -163,16 +165,16 @@ def counters(
     raw = CountSketch(SketchSpec(depth=depth, width=width, seed=seed)).accumulate(records)
     for rho in rhos:
         released = release(raw, ReleaseTerms(add_or_remove(rho)))
-        yield (
-            "beam_dpsketch, CountSketch",
-            rho,
-            lambda items, released=released: dict(zip(items.tolist(), released.estimate(items), strict=True)),
-        )
-        yield "PipelineDP, COUNT per item", rho, lambda items, rho=rho: pipeline_dp_counts(records, rho)
+        yield ("beam_dpsketch, CountSketch", rho, partial(_estimates, released))
+        yield "PipelineDP, COUNT per item", rho, partial(pipeline_dp_counts, records, rho)
 
 
-def pipeline_dp_counts(records: np.ndarray, rho: str) -> dict[int, float]:
-    """The items that PipelineDP's private partition selection releases, with their counts."""
+def _estimates(released: ReleasedCountSketch, items: np.ndarray) -> dict[int, float]:
+    return dict(zip(items.tolist(), released.estimate(items).tolist(), strict=True))
+
+
+def pipeline_dp_counts(records: np.ndarray, rho: str, items: np.ndarray) -> dict[int, float]:
+    """The items that PipelineDP's private partition selection releases, with their counts, whichever are asked for."""
     parameters = {"metrics": [quantile_peers.peer().Metrics.COUNT]}
     epsilon = add_or_remove(rho).epsilon(DELTA)
     found = quantile_peers.aggregated(records, parameters, epsilon, partition=lambda row: row[1])

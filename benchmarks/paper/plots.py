@@ -80,7 +80,7 @@ def curves(path: Path, rows: Sequence[Row], styles: dict[str, Style], axes: dict
     _finish(figure, panels[0][0], path, title, columns=2)
 
 
-def _curve(panel, rows: Iterable[Row], style: Style) -> None:
+def _curve(panel: Any, rows: Iterable[Row], style: Style) -> None:
     rows = sorted(rows, key=lambda row: row["x"])
     if not rows:
         return
@@ -102,7 +102,7 @@ def _curve(panel, rows: Iterable[Row], style: Style) -> None:
         )
 
 
-def _x_axis(panel, values: Sequence[float], labels: str) -> None:
+def _x_axis(panel: Any, values: Sequence[float], labels: str) -> None:
     panel.set_xscale("log", base=2)
     panel.xaxis.set_major_locator(FixedLocator(values))
     panel.xaxis.set_minor_locator(NullLocator())
@@ -110,7 +110,7 @@ def _x_axis(panel, values: Sequence[float], labels: str) -> None:
     panel.tick_params(labelsize=8)
 
 
-def _finish(figure, panel, path: Path, title: str, columns: int) -> None:
+def _finish(figure: Any, panel: Any, path: Path, title: str, columns: int) -> None:
     handles, labels = panel.get_legend_handles_labels()
     lines = -(-len(labels) // columns)
     top = 1 - (0.3 + 0.2 * lines) / figure.get_figheight()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, DyadicCountSketch, PrivacySpec, ReleaseTerms, TreeSpec, release
+from beam_dpsketch.answers.tree import Method, ReleasedRanks
 from beam_dpsketch.exact.domains import Domain
 from benchmarks import ordered_data, readings
 from benchmarks.ordered_data import Truth
@@ -21,7 +22,7 @@ from benchmarks.paper.records import RHOS, Row, as_rho, summary
 
 GAMMA = 0.01
 COUNTS = tuple(2**power for power in range(5, 11))
-METHODS = {
+METHODS: dict[str, Method] = {
     "prototype re-run": "paper",
     "paper, 3 rows": "paper",
     "paper, 8 rows": "paper",
@@ -71,7 +72,9 @@ def measure(data: str, data_sets: Iterable[np.ndarray], domain: Domain, counts: 
     ]
 
 
-def _errors(curve: str, rho: str, raw: DyadicCountSketch, released, truths: list[Truth]) -> list[float]:
+def _errors(
+    curve: str, rho: str, raw: DyadicCountSketch, released: ReleasedRanks | None, truths: list[Truth]
+) -> list[float]:
     """The mean rank error at each number of quantiles; all are asked at once."""
     items = np.concatenate([truth.items for truth in truths])
     if curve == "prototype re-run":

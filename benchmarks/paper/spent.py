@@ -74,7 +74,7 @@ def cases() -> list[tuple[str, type[LinearSketch], SketchSpec, float, int]]:
     notebook = prototype.figure_1(2**-9, BETA, 1.0)
     bits = 16
     tree = prototype.tree(IntegerDomain(0, (1 << bits) - 1), 0.01, 1.0)
-    found = []
+    found: list[tuple[str, type[LinearSketch], SketchSpec, float, int]] = []
     for kind in (CountMin, CountSketch):
         found.append(("paper, gamma = beta = 1 %", kind, paper, math.log(2 / BETA), 1 << 24))
         found.append(("notebook, first space", kind, prototype.spec(notebook, 0), notebook.sigma**2, 1 << 24))

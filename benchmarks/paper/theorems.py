@@ -131,11 +131,8 @@ def accuracy_guarantee(seeds: int, relative_error: float = GAMMA) -> list[Row]:
         for dimensions in ("paper", "for_accuracy"):
             failed = 0
             for seed in range(seeds):
-                wanted = {"relative_error": relative_error, "failure_probability": BETA, "seed": seed}
-                if dimensions == "paper":
-                    spec = SketchSpec.paper_dimensions(**wanted, kind=kind.name)
-                else:
-                    spec = SketchSpec.for_accuracy(**wanted, kind=kind.name)
+                shape = SketchSpec.paper_dimensions if dimensions == "paper" else SketchSpec.for_accuracy
+                spec = shape(relative_error=relative_error, failure_probability=BETA, seed=seed, kind=kind.name)
                 errors = readings.frequencies(kind(spec).accumulate(items), items) - 1
                 failed += int(np.sum(np.abs(errors) > allowed))
             rows.append(

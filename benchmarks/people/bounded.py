@@ -70,4 +70,11 @@ def _sketch(sketch_input: SketchInput, keys: np.ndarray, weights: np.ndarray) ->
 def released(raw: list[RawSketch], bounds: Bounds, relation: NeighboringRelation) -> list[ReleasedSketch]:
     """Return a release of each key's sketch, with noise of its own."""
     terms = ReleaseTerms(privacy(relation), bounds, privacy_unit=PrivacyUnit.PRIVACY_ID)
-    return [release(each, terms) for each in raw]
+    return [release_sketch(each, terms) for each in raw]
+
+
+def release_sketch(raw: RawSketch, terms: ReleaseTerms) -> ReleasedSketch:
+    """Release the counters of a sketch that answers about items."""
+    found = release(raw, terms)
+    assert isinstance(found, ReleasedSketch)
+    return found

@@ -60,9 +60,8 @@ class Setting:
 
     def rest(self, auto: AutoNorm = _AUTO) -> Fraction:
         """What the choice and the usual summary counts leave for the sketch."""
-        terms = ReleaseTerms(
-            PrivacySpec(rho=self.rho, relation=self.relation), auto, privacy_unit=PrivacyUnit.PRIVACY_ID
-        )
+        privacy = PrivacySpec(rho=self.rho, relation=self.relation)
+        terms = ReleaseTerms(privacy, auto.bound(1), norm=auto, privacy_unit=PrivacyUnit.PRIVACY_ID)
         return self.rho * sketch_share(SKETCH, terms)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import PrivacySpec, ReleaseTerms, release
+from beam_dpsketch import PrivacySpec, ReleaseTerms
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
@@ -20,7 +20,7 @@ from beam_dpsketch.planning.suiting import scaled_units
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from benchmarks.people.bounded import Counted
+from benchmarks.people.bounded import Counted, release_sketch
 from benchmarks.people.data import People
 from benchmarks.people.trees import shares_at
 
@@ -62,7 +62,7 @@ class Judge(ABC):
         """Return the error of a release."""
         spec = PrivacySpec(rho=rho, relation=relation)
         terms = ReleaseTerms(spec, _AUTO.bound(norm), privacy_unit=PrivacyUnit.PRIVACY_ID)
-        return self._of([release(each, terms) for each in raw])
+        return self._of([release_sketch(each, terms) for each in raw])
 
     def units_to_scale(self, auto: AutoNorm, relation: NeighboringRelation, rho: Fraction) -> Fraction:
         """Return how many units should be longer than the norm, where the counters get rho."""

@@ -82,6 +82,7 @@ def tell(people: People, counted: Counted, bounds: Bounds, lost: Fraction = USUA
     sketch_input = SketchInput(SKETCH, bounds, terms.counters, lost=terms.lost)
     found = rule_of(sketch_input, RandomPriorities()).bound(counted.records)
     side, total = found.to_items(sketch_input).side, len(people.units)
+    assert side is not None
     kept = found.kept["weight"].to_numpy().sum() / (1 << terms.scale_bits)
     shares, records = [], 0
     for _ in range(RELEASES):

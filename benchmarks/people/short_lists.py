@@ -54,6 +54,6 @@ def measure(releases: int) -> None:
             ratios.append(after.mean() / before.mean())
             label = f"{people.title}, epsilon {epsilon:g}, {len(np.bincount(people.items))} items"
             bars = [Bar(ratios[-1], "<=", LARGEST)]
-            table.row(label, mean(before), mean(after), f"{ratios[-1]:.2f}", bars=bars)
+            table.row(label, mean(before.tolist()), mean(after.tolist()), f"{ratios[-1]:.2f}", bars=bars)
     all_of = float(np.exp(np.log(ratios).mean()))
     table.row("geometric mean", "", "", f"{all_of:.2f}", bars=[Bar(all_of, "<=", LARGEST_MEAN)])

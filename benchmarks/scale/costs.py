@@ -131,7 +131,9 @@ def every(file: Path) -> list[Cost]:
             Cost(
                 row["kind"],
                 row["step"],
-                *(int(row[name]) for name in ("rows", "parts", "per_id")),
+                int(row["rows"]),
+                int(row["parts"]),
+                int(row["per_id"]),
                 float(row["nanoseconds"]),
                 int(row["size"]),
             )

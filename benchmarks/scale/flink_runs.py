@@ -116,7 +116,10 @@ def read(file: Path) -> list[FlinkRun]:
         return [
             FlinkRun(
                 row["kind"],
-                *(int(row[name]) for name in ("rows", "people", "keys", "parallelism")),
+                int(row["rows"]),
+                int(row["people"]),
+                int(row["keys"]),
+                int(row["parallelism"]),
                 float(row["workers"]),
                 float(row["engine"]),
             )

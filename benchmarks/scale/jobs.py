@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import numpy as np
 
@@ -99,7 +99,9 @@ class Job:
         yield from self._merged(sums, generator)
         yield Stage("release", np.array([self.costs.seconds("release", 1)]), np.ones(1))
 
-    def _bounded(self, bundles: np.ndarray, reading: np.ndarray, generator: np.random.Generator) -> Iterator[Stage]:
+    def _bounded(
+        self, bundles: np.ndarray, reading: np.ndarray, generator: np.random.Generator
+    ) -> Generator[Stage, None, np.ndarray]:
         """Yield what bounding takes, and return how many rows each shard has."""
         given, shards = self.given, self.settings.shards(self.given)
         waiting = self.settings.waiting(shards)
@@ -138,8 +140,8 @@ class Job:
             size = self.costs.size("encode", of_all)
             yield Stage("merge", seconds, counts, self.costs.size("encode", rows) * counts, size * fanout)
             count, rows = fanout, of_all
-        seconds, received = self._merging(rows) * count, self.costs.size("encode", rows) * count
-        yield Stage("last merge", np.array([seconds]), np.array([count]), np.array([received]))
+        last, received = self._merging(rows) * count, self.costs.size("encode", rows) * count
+        yield Stage("last merge", np.array([last]), np.array([count]), np.array([received]))
 
     def _merging(self, rows: float) -> float:
         """Return what it takes to receive a sum of this number of rows, and add it up."""
@@ -214,6 +216,6 @@ def _at_sizes(measure: Callable[[float], float], sizes: np.ndarray) -> np.ndarra
     return np.interp(sizes, grid, [measure(float(size)) for size in grid])
 
 
-def _met(shards: int, rows: np.ndarray | int) -> np.ndarray:
+def _met(shards: int, rows: np.ndarray | float) -> np.ndarray:
     """Return how many of some shards rows go to, expected."""
     return np.asarray(-shards * np.expm1(np.asarray(rows) * np.log1p(-1 / shards)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.scale.costs import Costs
 from benchmarks.scale.jobs import Engine, Job
@@ -105,7 +105,7 @@ class Result(NamedTuple):
 def job_result(case: Case, scenario: str, costs: Mapping[str, Costs], engine: Engine) -> Result:
     """Run the job of a case."""
     given, machines = SCENARIOS[scenario]
-    given = dataclasses.replace(given, **case.given)
+    given = dataclasses.replace(given, **dict[str, Any](case.given))
     kind = KINDS[case.kind]
     keys = given.keys if kind.keyed else 1
     job = Job(kind, costs[case.kind], engine, dataclasses.replace(given, keys=keys), case.settings)

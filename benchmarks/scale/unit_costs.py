@@ -126,7 +126,7 @@ def payloads_of(kind: Kind, steps: Steps, size: int, per_id: int, part: int = PA
 
 
 def _bounding(kind: Kind, steps: Steps) -> Iterator[Cost]:
-    total = None
+    total: Any = None
     for per_id in ROWS_OF_AN_ID:
         for size in SHARD_ROWS:
             payloads = list(payloads_of(kind, steps, size, per_id))

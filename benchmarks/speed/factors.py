@@ -29,6 +29,7 @@ from beam_dpsketch import (
     release,
     release_frame,
 )
+from beam_dpsketch.answers.factor import ReleasedFactorization
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from benchmarks.command import Command
 from benchmarks.measuring import in_new_process, in_turns, ratios, seconds
@@ -69,8 +70,10 @@ def release_twice() -> list[float]:
     terms, found, released = ReleaseTerms(PrivacySpec(rho=0.1)), [], []
     for _ in range(2):
         found.append(seconds(lambda: released.append(release(raw, terms)), time.perf_counter))
-    found.append(seconds(lambda: released[0].quantile(0.5), time.perf_counter))
-    found.append(seconds(lambda: released[0].rank_interval(range(0, 100_000, 1000)), time.perf_counter))
+    first = released[0]
+    assert isinstance(first, ReleasedFactorization)
+    found.append(seconds(lambda: first.quantile(0.5), time.perf_counter))
+    found.append(seconds(lambda: first.rank_interval(range(0, 100_000, 1000)), time.perf_counter))
     return found
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import FastPrimitivesCoder
@@ -85,7 +86,7 @@ def checkpoint_bytes(cluster: FlinkCluster, kind: str, names: int, size: int, fo
     wait_until(ended.exists)
     assign = 1000 * (time.time() + 3)
 
-    def latest() -> dict:
+    def latest() -> dict[str, Any]:
         return (cluster.checkpoints().get("latest") or {}).get("completed") or {"trigger_timestamp": 0}
 
     wait_until(lambda: latest()["trigger_timestamp"] > assign)
@@ -141,15 +142,18 @@ def print_losses(cluster: FlinkCluster, folder: Path) -> None:
 
 def main() -> None:
     """Print one line per case."""
-    parts = {
+    parts: dict[str, tuple[Callable[[FlinkCluster, Path], None], tuple[str, ...]]] = {
         "state": (
             print_state,
-            f"{SMALL.depth} x {SMALL.width} CountSketch for each key ({8 * SMALL.cells:,} bytes as 64-bit counters),",
-            f"or one for all ids, of each of which at most {KEEP} records are kept; one window. Bytes.",
+            (
+                f"{SMALL.depth} x {SMALL.width} CountSketch for each key "
+                f"({8 * SMALL.cells:,} bytes as 64-bit counters),",
+                f"or one for all ids, of each of which at most {KEEP} records are kept; one window. Bytes.",
+            ),
         ),
         "losses": (
             print_losses,
-            f"A stream of {SECONDS * PER_SECOND} elements in {SECONDS} seconds, with a checkpoint each second",
+            (f"A stream of {SECONDS * PER_SECOND} elements in {SECONDS} seconds, with a checkpoint each second",),
         ),
     }
     command = Command(__file__, __doc__, "apache-beam", "beam-dpsketch", parts=tuple(parts))
@@ -160,7 +164,7 @@ def main() -> None:
         sys.exit(str(missing))
     with tempfile.TemporaryDirectory() as folder, FlinkCluster(jar, Path(folder)) as cluster:
         for part in arguments.parts or parts:
-            measure, *lines = parts[part]
+            measure, lines = parts[part]
             with command.writing(arguments, *lines, part=part, more=(jar.stem,)):
                 measure(cluster, Path(folder))
 

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch.answers.estimators.over_time import decoder_of
+from beam_dpsketch.answers.estimators.over_time import RootDecoder, decoder_of
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.lengths import RowEncoder
@@ -123,7 +123,7 @@ def cost(windows: int) -> tuple[str, ...]:
     mechanism, generator = BinnedRoot.over(windows), np.random.default_rng(0)
     exact, noisy = generator.integers(0, 1000, (8, CELLS)), generator.normal(0, 1e9, (8, CELLS))
     encoder, noise, sums = RowEncoder(mechanism), Fraction(10 * mechanism.squared_length), [0, 0]
-    decoder = decoder_of(mechanism, lambda number: noisy[number % 8])
+    decoder = RootDecoder(mechanism, lambda number: noisy[number % 8])
 
     def encode() -> None:
         for window in range(windows):

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 PATIENCE = 300.0
 BUSY = f"import os\nwhile os.getppid() == {os.getpid()}: pass"  # ends with its parent, however that ends
@@ -22,7 +23,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], log: Path, **options: object) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: Sequence[str], log: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A process, its output in a file; killed at the end."""
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **options)

@@ -75,7 +75,7 @@ def alone() -> None:
             judge.line(
                 f"alone, {person}, {promise}",
                 number(most, 1),
-                choice.rule.method,
+                str(choice.rule.method),
                 *(number(each, 1) for each in theirs),
                 number(ratio, 3),
                 bars=[at_least(ratio)],

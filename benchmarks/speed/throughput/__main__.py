@@ -15,6 +15,7 @@ reached there; bounding and counting them add a quarter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def main() -> None:
     command.number("--column", "source_ip", "its column of IPv4 addresses")
     known = command.parse_args()
     turns = Turns(known.repetitions, known.scale)
-    measures = {
+    measures: dict[str, Callable[[Turns], None]] = {
         "kernels": kernels.measure,
         "pipelines": partial(pipelines.measure, trace=known.trace, column=known.column),
         "peers": peers.measure,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,10 @@ def listed(items: Any, spec: ListedItems) -> Callable[[int], object]:
     return lambda size: ListedHistogram(spec).accumulate(items[:size])
 
 
+def _sort(numbers: np.ndarray, many: int) -> np.ndarray:
+    return np.sort(numbers[:many])
+
+
 def measure(turns: Turns) -> None:
     """Prints the blocks of kernels."""
     size = turns.sizes(0, 1_000_000)
@@ -55,7 +60,7 @@ def measure(turns: Turns) -> None:
         print("\nSkipped: DataSketches is not installed (pip install -e '.[peers]')")
     for title, numbers in (("uniform", addresses(size[1])), ("Zipf", skewed(size[1]))):
         rows = [
-            Row(SORT, lambda many, numbers=numbers: np.sort(numbers[:many]), size),
+            Row(SORT, partial(_sort, numbers), size),
             Row("np.bincount of 16 bits", _bincount(numbers), size),
             Row(FLAT, flat(numbers), size, (Against(SORT, 8), *_faster(datasketches))),
             Row(TREE, tree(numbers, TreeSpec.for_memory(IPv4Domain())), size, (Against(SORT, 45),)),

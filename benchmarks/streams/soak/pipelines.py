@@ -30,27 +30,27 @@ Place = tuple[str, int]
 """The name of a pipeline, and the number of a window."""
 
 
-def windows(plan: Plan) -> PrivateFrequencies:
+def windows(plan: Plan) -> PrivateFrequencies[Any]:
     """A release of each window."""
     return PrivateFrequencies(SPEC, PRIVACY, item="page", privacy_unit=Record())
 
 
-def rows(plan: Plan) -> PrivateFrequencies:
+def rows(plan: Plan) -> PrivateFrequencies[Any]:
     """Rows over time, of all windows."""
     horizon = Horizon(plan.start, WINDOW, len(plan.rates))
     return PrivateFrequencies(SPEC, PRIVACY, item="page", privacy_unit=Record(), windows=horizon)
 
 
-def by_norm(plan: Plan) -> PrivateFrequencies:
+def by_norm(plan: Plan) -> PrivateFrequencies[Any]:
     """A release of each window that protects users, of whom the first windows of each period count."""
     privacy_unit = PrivacyId("user", NormBound(NORM), max_windows=MAX_WINDOWS, period=PERIOD)
     return PrivateFrequencies(SPEC, NEXT_TO_EXACT, item="page", privacy_unit=privacy_unit)
 
 
-PRIVATE: dict[str, Callable[[Plan], PrivateFrequencies]] = {WINDOWS: windows, ROWS: rows, BY_NORM: by_norm}
+PRIVATE: dict[str, Callable[[Plan], PrivateFrequencies[Any]]] = {WINDOWS: windows, ROWS: rows, BY_NORM: by_norm}
 
 
-def private(name: str, plan: Plan, *, fresh: bool = False) -> PrivateFrequencies:
+def private(name: str, plan: Plan, *, fresh: bool = False) -> PrivateFrequencies[Any]:
     """One of them; its noise is the same each time that it is drawn, if that can be, and unless it is to be fresh."""
     transform = PRIVATE[name](plan)
     if fresh or name not in REPEATABLE:

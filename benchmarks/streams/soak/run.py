@@ -49,7 +49,7 @@ def run(
     with FlinkCluster(jar, folder / "flink", slots=1) as cluster:
         plan = Plan(PERIOD * (int(time.time() + LEAD) // PERIOD + 1), rates)
         (folder / PLAN).write_text(json.dumps(plan))
-        options = PipelineOptions([*cluster.worker_processes(**{SECRET: os.environ[SECRET]}), *OPTIONS])
+        options = PipelineOptions([*cluster.worker_processes(None, **{SECRET: os.environ[SECRET]}), *OPTIONS])
         pipeline = beam.Pipeline(runner="FlinkRunner", options=options)
         build(pipeline, plan, folder / PUBLISHED, planted)
         pipeline.run()
