@@ -78,12 +78,13 @@ def measure(people: People, norms: Mapping[str, Sequence[int]], releases: int = 
             best = [min(range(len(candidates)), key=lambda each: by_norm[each][:, top].mean()) for top in (0, 1)]
             cells = [f"{by_norm[at][:, top].mean():.0f} at {candidates[at]}" for top, at in enumerate(best)]
             values = [by_norm[at][:, top].mean() for top, at in enumerate(best)]
-            table.row(f"{relation.name}, order {order}, best norm, no summary counts", *cells, bars=_bars(values, bars))
+            name = f"{relation.name}, {order.upper()}, best norm, no summary counts"
+            table.row(name, *cells, bars=_bars(values, bars))
             for side, words in ((None, "no summary counts"), (SummaryCounts(), "summary counts")):
                 chosen = orders.errors(AutoNorm(norm=order), relation, side, releases)
                 cells = [mean(chosen[:, top].tolist()) for top in (0, 1)]
                 limits = [LARGEST_RATIO * bar for bar in bars]
-                name = f"{relation.name}, order {order}, chosen norm, {words}"
+                name = f"{relation.name}, {order.upper()}, chosen norm, {words}"
                 table.row(name, *cells, bars=_bars(chosen.mean(axis=0).tolist(), limits))
 
 
