@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,25 @@ from benchmarks.table import Bar, Table, mean, spread
 
 ROOT = HERE.parent
 PAGES = [ROOT / "README.md", HERE / "README.md", HERE / "scale" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SMALLEST = (
+    "accuracy.sums --releases 50",
+    "accuracy.thresholded_counts --seeds 1 --draws 1",
+    "accuracy.metrics --releases 2",
+    "accuracy.rows --seeds 1",
+    "accuracy.quantiles --seeds 1",
+    "accuracy.two_releases --seeds 1",
+    "accuracy.frequencies --seeds 1",
+    "accuracy.factors --releases 1",
+    "accuracy.tree_fits --seeds 1 --only few_values deleted_points",
+    "people cost",
+    "speed.throughput kernels answers --repetitions 1 --scale 0.01",
+    "speed.selecting --ids 1000 --repetitions 1",
+    "speed.factors --repetitions 1",
+    "speed.memory --keys 500 --repetitions 1",
+    "speed.command_run --records 50000 --repetitions 1",
+    "streams.state --sizes 1000 2000",
+    "streams.a_day",
+)
 NUMBER = r"\d[\d,]*(?:\.\d+)?%?"
 HEADLINE = re.compile(r"^\| .* \| ([^|]*) \| \[`([\w. -]+)`\]\((.*)\) \|$", re.MULTILINE)
 
@@ -40,6 +61,14 @@ def test_every_file_of_results_has_a_headline_or_is_named_by_its_benchmark() -> 
     others = set(RESULTS.rglob("*.txt")) - shown
     assert others == {RESULTS / "accuracy" / "tree_fits_more_seeds.txt"}
     assert "results/accuracy/tree_fits_more_seeds.txt" in (HERE / "accuracy" / "tree_fits.py").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", SMALLEST)
+def test_a_benchmark_runs(command: str, tmp_path: Path) -> None:
+    name, *options = command.split()
+    started = [sys.executable, "-m", f"benchmarks.{name}", *options, "--output", str(tmp_path / "measured")]
+    subprocess.run(started, cwd=ROOT, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
