@@ -62,7 +62,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
         for axes, panel, title in zip(grid, panels, _titles(panels), strict=True):
             _DRAWN[names.drawing.form](axes, panel, names)
             axes.set_title(title, fontsize=11)
-        share_limits(grid, _SHARED[names.drawing.form])
+        share_limits(grid, *_shared(panels, names.drawing.form))
         add_common_legend(figure, grid, [panel.answered for panel in panels])
         return to_bytes(figure, kind)
     except ImportError as error:
@@ -108,8 +108,13 @@ def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
 
 
 _DRAWN = {"cdf": _draw_cdf, "bars": _draw_top, "histogram": _draw_histogram, "lines": _draw_over_time}
-_SHARED = {"cdf": "x", "bars": "x", "histogram": "y", "lines": "xy"}
-"""Axes with the same limits in all panels."""
+
+
+def _shared(panels: Sequence[Panel], form: str) -> tuple[str, list[Any]]:
+    """Choose the axes with the same limits in all panels: of counts, and of values in equal domains."""
+    if form in ("bars", "histogram"):
+        return {"bars": "x", "histogram": "y"}[form], []
+    return {"cdf": "x", "lines": "xy"}[form], [getattr(panel.released.spec, "domain", None) for panel in panels]
 
 
 def _look(panel: Panel, names: Names) -> Look:

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import datetime
 import io
+import itertools
 import logging
 import math
 import warnings
@@ -177,12 +178,18 @@ def panel_grid(panels: int, columns: int, size: tuple[float, float]) -> tuple[An
     return figure, list(grid.flat[:panels])
 
 
-def share_limits(panels: Sequence[Any], sides: str) -> None:
-    """Give panels with equal labels and scales the same limits on these axes, "x", "y" or "xy"."""
+def share_limits(panels: Sequence[Any], sides: str, values: Sequence[Any] = ()) -> None:
+    """Give panels with equal labels and scales the same limits on these axes, "x", "y" or "xy".
+
+    Args:
+      panels: axes of matplotlib.
+      sides: the axes that are shared.
+      values: for each panel, the values on its axis. Panels with other values, such as another domain, are not shared.
+    """
     for side in sides:
         alike = defaultdict(list)
-        for axes in panels:
-            alike[getattr(axes, f"get_{side}label")(), getattr(axes, f"get_{side}scale")()].append(axes)
+        for axes, own in itertools.zip_longest(panels, values):
+            alike[getattr(axes, f"get_{side}label")(), getattr(axes, f"get_{side}scale")(), repr(own)].append(axes)
         for group in alike.values():
             low, high = zip(*(getattr(axes, f"get_{side}lim")() for axes in group), strict=True)
             for axes in group:

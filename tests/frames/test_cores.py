@@ -91,7 +91,7 @@ def test_an_interrupt_while_threads_bound_leaves_no_release_and_no_payment(
     assert (code, len(ledger.paid("visits"))) == (1, 0)
     assert printed.splitlines()[-1].startswith("dpsketch: interrupted: out.dpsketch was not written, so nothing was")
     assert not os.path.exists("out.dpsketch")
-    assert not [each for each in threading.enumerate() if each.name.startswith("ThreadPool")]
+    assert not [each for each in threading.enumerate() if each.name.startswith("exact-sums")]
     code, printed = run(*LINE)
     assert (code, len(ledger.paid("visits"))) == (0, 1)
 
@@ -103,5 +103,5 @@ def test_an_error_in_a_thread_is_raised_by_the_call(at: str, monkeypatch: pytest
 
     on_cores(monkeypatch, 2)
     monkeypatch.setattr(*((NormRule, "bound") if at == "bound" else (parts, "shard_hash")), fail)
-    with pytest.raises(MemoryError, match="ThreadPool"):
+    with pytest.raises(MemoryError, match="exact-sums"):
         bytes_of_frame("norm", TABLE)

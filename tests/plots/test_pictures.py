@@ -161,6 +161,17 @@ def test_panels_of_one_label_and_scale_have_the_same_limits() -> None:
     assert [axes.get_xlim() for axes in grid] == [own[1], *own[1:]]
 
 
+def test_panels_of_other_values_keep_their_limits() -> None:
+    _, grid = panel_grid(2, 2, (4, 3))
+    for axes, values in zip(grid, ([1, 10, 20], [1, 10, 2000]), strict=True):
+        plot_cdf(SHARES, values, axes=axes)
+    own = [axes.get_xlim() for axes in grid]
+    share_limits(grid, "x", ["ages", "incomes"])
+    assert [axes.get_xlim() for axes in grid] == own
+    share_limits(grid, "x", ["ages", "ages"])
+    assert [axes.get_xlim() for axes in grid] == [own[1]] * 2
+
+
 def test_intervals_have_the_name_that_answers_give_and_notes_stand_below() -> None:
     told = Basis(0.9, Clipping(), notes=(Note("at_range_end", "is the unit right?"),) * 2)
     shares, top = (dataclasses.replace(each, basis=told) for each in (SHARES, frequencies("a")))

@@ -204,16 +204,12 @@ def test_shares_in_settings_compose_to_the_whole_also_with_chosen_keys(weights, 
     assert specs[0].part_of == (shares[0], PrivacySpec(epsilon=epsilon, delta=delta).loss())
 
 
-def test_a_share_has_no_delta_left_and_is_no_setting_of_the_old_form():
+def test_a_share_has_no_delta_left():
     shared = read_privacy({"epsilon": 2, "delta": 1e-6, "share": "1/2"})
     with pytest.raises(ValueError, match="delta must be above"):
         shared.losing(Fraction(1, 2_000_000))
     with pytest.raises(ValueError, match="delta is too large for this epsilon"):
         read_privacy({"epsilon": "0.01", "delta": 0.1, "share": "1/2"}).losing(Fraction(1, 10**8))
-    with pytest.raises(
-        ValueError, match=r"privacy.of: is not a setting.* such as epsilon: 2, delta: 1.0e-6, share: 1/4"
-    ):
-        read_privacy({"share": "1/2", "of": {"rho": 1}})
     assert [read_privacy({"epsilon": 1, "share": "1/4"}).pure, shared.relation] == [Fraction(1, 4), ADD_OR_REMOVE_ONE]
 
 

@@ -27,7 +27,7 @@ class Cores(ThreadPoolExecutor):
         count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._count = min(count, _MOST)
         self._last: Future[object] | None = None
-        super().__init__(self._count)
+        super().__init__(self._count, thread_name_prefix="exact-sums")
 
     def run_behind(self, task: Task) -> None:
         """Run a task while the caller goes on, after all earlier tasks."""
