@@ -23,6 +23,7 @@ from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivit
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.thresholded_counts import ThresholdRule, _sizes
+from tests.helpers import laws
 
 RHO, DELTA = Fraction(1, 2), Fraction(1, 1000)
 ORDERS = (1.01, 2, 16)
@@ -230,6 +231,32 @@ def test_units_under_a_norm_show_nothing_alone(max_norm, max_per_item, max_items
     assert max(deltas) <= DELTA
     if max_items == 1 or max_per_item == 1:
         assert max(deltas) > DELTA / 3  # classes of sizes, and bounds of tails, lose little
+
+
+MIDDLE_OF_A_CLASS = NormBound(Fraction(9, 2), max_keys=22, max_per_item=1)
+"""A unit has up to 20 items that count in full, and the class of 20 items ends at 22."""
+
+
+def check_every_size_of_a_class(bounds: NormBound = MIDDLE_OF_A_CLASS) -> None:
+    """At little noise, the largest contribution decides, and not the number of items."""
+    rule, rho = ThresholdRule(delta=DELTA, max_items=22), 64
+    sigma2 = Fraction(bounds.squared_length) / (2 * rho) * 4**SCALE_BITS
+    threshold = rule.threshold(bounds, quantile_of(sigma2), SCALE_BITS)
+    units = (scaled((1,) * size, bounds.max_norm) for size in range(1, 23))
+    assert max(sum(normal_tail(sigma2, threshold - each) for each in unit) for unit in units) <= DELTA
+
+
+test_a_contribution_at_the_end_of_its_class_is_found = laws.mutants(
+    {
+        "the last size of a class": laws.around(
+            NormBound,
+            "squared_most_of_one_item",
+            lambda exact, bounds, items: exact(bounds, next(size for size in _sizes(22) if size >= items)),
+        )
+    },
+    check_every_size_of_a_class,
+    intact=True,
+)
 
 
 @pytest.mark.slow

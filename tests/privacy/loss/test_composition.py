@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE
 from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.loss import composition, gaussian_curve
 from beam_dpsketch.privacy.loss.composition import Loss, composed_delta
 from beam_dpsketch.privacy.mechanism import change_factor
 from tests.helpers import laws
@@ -86,6 +88,21 @@ test_a_planted_fault_is_found = laws.mutants(
 def test_a_removal_costs_half_a_replacement_at_most(has_signs: bool) -> None:
     assert change_factor(ADD_OR_REMOVE_ONE, has_signs=has_signs) == 1
     assert change_factor(REPLACE_ONE, has_signs=has_signs) == (4 if has_signs else 2)
+
+
+def check_a_sum_is_not_below_its_pure_part() -> None:
+    """Randomized response has delta (e^epsilon - e^x) / (1 + e^epsilon) at x. Another release can only lose more."""
+    for epsilon, delta in itertools.product((1, 2, 3), (0.05, 0.2, 0.3, 0.5)):
+        least = math.log(max(math.exp(epsilon) - delta * (1 + math.exp(epsilon)), 1))
+        together = Loss.of_pure(Fraction(epsilon)).plus(Loss(Fraction(1, 10**6)))
+        assert least - 1e-12 <= together.epsilon(delta) <= epsilon + 0.01
+
+
+test_a_gaussian_curve_of_pure_parts_is_found = laws.mutants(
+    {"the curve of Gaussian noise for all of rho": laws.put(composition.zcdp, "epsilon", gaussian_curve.epsilon)},
+    check_a_sum_is_not_below_its_pure_part,
+    intact=True,
+)
 
 
 def losses(fractions: st.SearchStrategy[Fraction]) -> st.SearchStrategy[Loss]:
