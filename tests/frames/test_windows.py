@@ -52,7 +52,10 @@ TABLE = frame_cases.TABLE.append_column(
     "at", pa.array([*map(_time, range(len(frame_cases.TABLE)))], pa.timestamp("us", "UTC"))
 )
 _DAYS = {"windows": {"start": "2024-01-01", "end": "2024-01-08"}, "time": {"field": "at", "every": "1d"}}
-_WEEKS = {**_DAYS, "time": {"field": "at", "every": "1d", "window_size": "3d"}}
+_WEEKS = {  # the size is no multiple of the step
+    "windows": {"start": "2024-01-01", "end": "2024-01-08T12:00:00Z"},
+    "time": {"field": "at", "every": "1d", "window_size": "60h"},
+}
 _ROWS = {"horizon": {"start": "2024-01-01", "window_size": "1d", "windows": 7}, "time": "at"}
 _TREE = {"horizon": {**_ROWS["horizon"], "mechanism": "tree"}, "time": "at"}  # type: ignore[dict-item]
 
