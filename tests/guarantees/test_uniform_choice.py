@@ -79,6 +79,7 @@ def test_all_records_are_kept_as_often_whatever_comes_with_them(
     """False alarm <= 1e-9: three checks at 1e-10, and counts drawn without replacement vary less."""
     monkeypatch.setattr(steps, "SHARDS", 8)
     monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 500)
+    monkeypatch.setattr(steps, "_READ_BYTES", 1)
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", 3 * UNITS)
     for in_state, signed in ((False, False), (True, False), (True, True)):
         assert choice_p_value(bundles, kind, in_state=in_state, signed=signed) >= 1e-10

@@ -157,6 +157,7 @@ def test_signed_records_of_a_unit_cancel_across_bundles(seed: int, bundles: int)
 def test_batches_of_one_unit_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "_READ_ELEMENTS", 3)
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", 7)
+    monkeypatch.setattr(steps, "_READ_BYTES", 1)
     monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 50)
     for signed in (False, True):
         bounds = RecordBounds(max_records=3, max_keys=2, signed=signed)

@@ -392,12 +392,14 @@ def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         with monkeypatch.context() as patched:
             patched.setattr("beam_dpsketch.transforms.steps.bounding._READ_ELEMENTS", 3)
             patched.setattr("beam_dpsketch.transforms.steps.bounding.BUFFERED_RECORDS", 7)
+            patched.setattr("beam_dpsketch.transforms.steps.bounding._READ_BYTES", 1)
             patched.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 50)
             assert bounded([rows[::2], rows[1::2]], FIXED, bounds, 2, salt=5).keys() == whole.keys()
 
 
 def test_a_window_where_all_cancels_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if many records gather, and are bounded before all of them are there."""
+    monkeypatch.setattr("beam_dpsketch.transforms.steps.bounding._READ_BYTES", 1)
     monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 1)
     bounds = RecordBounds(max_records=2, signed=True)
     churn = [(row("u", "u k", weight), 60 * i) for i in range(5) for weight in (1, -1)]

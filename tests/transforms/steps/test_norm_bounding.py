@@ -243,7 +243,7 @@ def test_neither_stages_nor_bundles_change_a_bit(source: str, parts: str, monkey
     bound = NormBound(3, max_weight=3, max_per_item=2, signed=True)
     once = by_hand([rows(visits(text))], FLAT, bound)
     if parts == "many parts":
-        for name, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 11}.items():
+        for name, size in {"_READ_ELEMENTS": 5, "_READ_BYTES": 1, "BUFFERED_RECORDS": 11}.items():
             monkeypatch.setattr(steps, name, size)
         monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 30)
     read, runner, options = SOURCES[source]

@@ -132,6 +132,7 @@ def check_all(checks: Callable[[Case], None]) -> None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(bounding, "SHARDS", (1, 2, 256)[seed % 3])
                 patch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", (3, 1 << 20)[seed % 2])
+                patch.setattr(bounding, "_READ_BYTES", 1)
                 checks(norms.draw_case(layout, seed))
 
 
