@@ -36,6 +36,7 @@ from beam_dpsketch import (
 from beam_dpsketch.answers import privacy_statement as statement_module
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.noise import calibration, counting, tables
+from beam_dpsketch.noise import keys as choosing
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy import two_rounds
@@ -487,6 +488,26 @@ FAULTS |= {
 }
 test_a_planted_fault_is_found = pytest.mark.usefixtures(no_noise.__name__)(
     laws.mutants(FAULTS, check_usual, intact=True)
+)
+
+
+def check_added(setting: Setting) -> None:
+    check(Run(setting, ADD_OR_REMOVE_ONE, SIDES["usual"]), ONE_PART)
+
+
+KEYS_OF_ROWS = ROWS._replace(
+    privacy_unit=ID(RecordBounds(1, max_keys=1), max_windows=2), layout=ROWS.layout._replace(keys="chosen")
+)
+test_a_fault_of_added_units_is_found = pytest.mark.usefixtures(no_noise.__name__)(
+    laws.mutants(
+        {
+            "votes of rows cost no more than a sketch can cost less": laws.around(
+                choosing, "_sketch_cost", lambda exact, *terms: exact(*terms)._replace(is_joint=False)
+            ).found(A_RUN, KEYS_OF_ROWS)
+        },
+        check_added,
+        intact=True,
+    )
 )
 
 

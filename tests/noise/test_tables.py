@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -11,7 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, AutoNorm, PrivacySpec, RecordBounds, ReleaseTerms, TextDomain
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    AutoNorm,
+    NormBound,
+    PrivacySpec,
+    RecordBounds,
+    ReleaseTerms,
+    SummaryCounts,
+    TextDomain,
+)
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
 from beam_dpsketch.noise import calibration, tables
@@ -21,7 +32,7 @@ from beam_dpsketch.noise.tables import NoisyTable
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.summary_counts import LostIn
+from beam_dpsketch.privacy.summary_counts import LostIn, SummaryCount
 from beam_dpsketch.privacy.terms import RowTerms
 from tests.helpers import laws
 from tests.helpers.noise import no_guard
@@ -117,6 +128,44 @@ def test_the_choice_of_a_norm_and_its_tables_cost_all_of_rho(relation: Any) -> N
     assert choice.dropped_bits == choice.grid_bits
     found = Calibration.of(FLAT, terms.under(Fraction(9, 2)))
     assert choice.cost + sum(table.cost for table in (*found.counters, *found.aside, *found.lost)) == privacy.rho
+
+
+def check_windows() -> None:
+    """A unit changes each of three windows as much as a single one: all squares add up, and so do all sizes."""
+    for loss, relation in itertools.product(({"rho": 0.1}, {"epsilon": 1}), (ADD_OR_REMOVE_ONE, REPLACE_ONE)):
+        privacy = PrivacySpec(**loss, relation=relation, summary_counts=SummaryCounts(records=0.02))
+        for bounds in (RecordBounds(3, max_weight=2, max_keys=2), NormBound(5, norm="l1")):
+            one, three = (
+                Calibration.of(FLAT, ReleaseTerms(privacy, bounds, **PEOPLE, window_count=count)) for count in (1, 3)
+            )
+            for name in ("counters", "aside", "lost"):
+                for alone, together in zip(getattr(one, name), getattr(three, name), strict=True):
+                    assert alone.change.total is not None
+                    change = Sensitivity(3 * alone.change.squared, 3 * alone.change.total)
+                    assert together.change == change, f"{name}: windows are not added up"
+
+
+def of_one_window(owner: Any, name: str) -> laws.Fault:
+    """Plant an L1 sensitivity to a single window."""
+
+    def faulty(exact: Any, *given: Any, **rest: Any) -> Sensitivity:
+        return exact(*given, **rest)._replace(total=exact(*given, **rest | {"reach": 1}).total)
+
+    return laws.around(owner, name, faulty)
+
+
+test_a_forgotten_window_is_found = laws.mutants(
+    {
+        "counters": of_one_window(tables, "sensitivity"),
+        "aside": of_one_window(SummaryCount, "sensitivity"),
+        "lost": laws.around(
+            tables, "one_count", lambda exact, relation, reach=1: exact(relation, reach)._replace(total=Fraction(1))
+        ),
+    },
+    check_windows,
+    words="windows are not added up",
+    intact=True,
+)
 
 
 DECLARED: dict[str, Any] = {
