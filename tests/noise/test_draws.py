@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
@@ -25,14 +26,16 @@ from beam_dpsketch import (
     TextDomain,
 )
 from beam_dpsketch.errors import RefusalError
+from beam_dpsketch.exact.reading.items import NOISY, VOTERS, VOTES
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sketches.listed_items import ThresholdedItems
+from beam_dpsketch.exact.sums.vote_rounds import WINDOW
 from beam_dpsketch.noise import counting, noising, tables
 from beam_dpsketch.noise import keys as choosing
 from beam_dpsketch.noise import norms as norm_choosing
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting
-from beam_dpsketch.noise.keys import choose_keys, draw_first, find_chosen
+from beam_dpsketch.noise.keys import choose_keys, draw_first, find_chosen, with_noisy_votes
 from beam_dpsketch.noise.noising import PartColumns, draw_lost, release_parts
 from beam_dpsketch.noise.norms import choose_norm
 from beam_dpsketch.noise.tables import NoisyTable
@@ -438,3 +441,34 @@ OF_DRAWS = {
     if fault is not ONE_FOR_ALL or name != "lost in a run"  # what is kept is one number
 }
 test_a_fault_planted_in_any_draw_is_found = laws.mutants(OF_DRAWS, check_tables, intact=True)
+
+
+def check_first_votes() -> None:
+    """Raise unless the first votes of each key and window, with equal numbers, have noise of their own.
+
+    The secret is fixed, and so is the noise. A few of eight numbers may be equal.
+    """
+    choice = choose_keys(FLAT, with_rule(CHOSEN_KEYS, method="two_rounds"))
+    assert choice is not None
+    places = [(key, end) for key in (b"a", b"b") for end in (1, 2, 3, 4)]
+    votes = pa.table({"key": [key for key, _ in places], VOTES: [500] * 8, VOTERS: [2] * 8})
+    ends = pa.array([end for _, end in places])
+
+    def noisy(table: pa.Table, end: int = 0, *, once: bool = False) -> list[int]:
+        return with_noisy_votes(choice, table, end, SECRET, once=once)[NOISY].to_pylist()
+
+    windows = noisy(votes.append_column(WINDOW, ends))
+    assert len(set(windows)) > 4, "places share noise"
+    one_by_one = [noisy(votes.slice(place, 1), end)[0] for place, (_, end) in enumerate(places)]
+    assert one_by_one == windows, "a window has another name"
+    assert noisy(votes.append_column(WINDOW, ends), once=True) == noisy(votes), "windows of one choice"
+
+
+test_noise_shared_by_places_is_found = laws.mutants(
+    {
+        "windows": laws.around(choosing, "encode", lambda exact, place: exact(place[:2]), "places share noise"),
+        "keys": laws.around(choosing, "encode", lambda exact, place: exact((place[0], place[2])), "places share noise"),
+    },
+    check_first_votes,
+    intact=True,
+)
