@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from beam_dpsketch.answers.estimators import row_mean
 from beam_dpsketch.answers.estimators.row_mean import (
     huber_mean,
+    margins,
     median_of_rows,
     noise_margin,
     robust_scale,
     upper_margin,
 )
+from tests.helpers import laws
 
 UNIFORM = (np.arange(1_000_000) + 0.5) / 500_000 - 1
 NORMAL = special.ndtri((np.arange(200_000) + 0.5) / 200_000)
@@ -150,3 +153,22 @@ def test_noise_alone_is_within_its_margin_as_often_as_said(depth: int) -> None:
     rows = np.random.default_rng(depth).standard_normal((depth, 1_000_000), dtype=np.float32)
     within = np.mean(np.abs(huber_mean(rows, 1.5)) <= noise_margin(depth, 0.95))
     assert within == pytest.approx(0.95, abs=0.004)
+
+
+def check_both_margins() -> None:
+    """Collisions of rows without signs raise an estimate, so the truth is below it. As above, 99 is one deviation."""
+    errors = np.where(NORMAL > 0.5, np.exp(4 * NORMAL), NORMAL)
+    below, above = margins(errors, 1.0, depth=3, confidence=0.95, has_signs=False)
+    means = huber_mean(np.random.default_rng(3).choice(errors, (3, 400_000)), 1.0)
+    assert [np.count_nonzero(means > below), np.count_nonzero(means < -above)] == pytest.approx([10_000] * 2, rel=0.15)
+
+
+test_margins_of_the_other_side_are_found = laws.mutants(
+    {
+        "errors with the other sign": laws.around(
+            row_mean, "upper_margin", lambda exact, errors, *given, **names: exact(-errors, *given, **names)
+        )
+    },
+    check_both_margins,
+    intact=True,
+)
