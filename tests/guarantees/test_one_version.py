@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import PipelineVisitor
 from apache_beam.transforms.util import Reshuffle
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
@@ -24,6 +26,7 @@ from beam_dpsketch import (
     AutoNorm,
     Horizon,
     KeySelection,
+    NormBound,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
@@ -37,6 +40,7 @@ from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.statement.release_id import RUN_BYTES
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK, SelectKeys
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise
 from tests.helpers.pipelines import FN_API, Sink
 
 REPLAYED = ["--direct_runner_bundle_repeat=2"]
@@ -84,6 +88,72 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], bool]] = {
     ),
     "list of keys": (lambda: SelectKeys(PRIVACY, privacy_unit=ALONE, keys=SELECTION), False),
 }
+IN_TWO_ROUNDS = "keys chosen in two rounds"
+
+
+class _Nothing(beam.PTransform):
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return pcoll | beam.Map(lambda element: element).with_output_types(pcoll.element_type)
+
+
+class _Readers(PipelineVisitor):
+    """The readers of each collection, and all steps that draw."""
+
+    def __init__(self) -> None:
+        self.of: dict[Any, list[Any]] = defaultdict(list)
+        self.draws: list[Any] = []
+
+    def visit_transform(self, transform_node: Any) -> None:
+        for read in (*transform_node.inputs, *(side.pvalue for side in transform_node.side_inputs)):
+            self.of[read].append(transform_node)
+        if isinstance(getattr(transform_node.transform, "fn", None), DrawsNoise):
+            self.draws.append(transform_node)
+
+    def check(self, drawn: Any) -> None:
+        for read in drawn.outputs.values():
+            assert len(self.of[read]) <= 1, "a draw has two readers before it is final"
+            for reader in self.of[read]:
+                assert read in reader.inputs, "a draw is a side input before it is final"
+                if not isinstance(reader.transform, beam.GroupByKey):
+                    self.check(reader)
+
+
+def check_readers(name: str) -> None:
+    """Raise unless each draw has a single reader up to the next shuffle: steps that do not fuse would draw again."""
+    twice = PrivateFrequencies(
+        SPEC, PRIVACY, privacy_unit=PrivacyId("user", NormBound(2, max_keys=3)), keys=SELECTION, item="item"
+    )
+    make, windowed = (TRANSFORMS | {IN_TWO_ROUNDS: (lambda: twice, False)})[name]
+    pipeline, readers = beam.Pipeline(runner=FN_API), _Readers()
+    elements = pipeline | beam.Create(ROWS, reshuffle=False)
+    if windowed:
+        elements = elements | beam.WindowInto(FixedWindows(10))
+    released = elements | make()
+    for sink in "ab":
+        released | sink >> beam.Map(version)
+    pipeline.visit(readers)
+    assert readers.draws
+    for each in readers.draws:
+        readers.check(each)
+
+
+@pytest.mark.parametrize("name", [*TRANSFORMS, IN_TWO_ROUNDS])
+def test_every_draw_is_final_before_two_steps_read_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also found: any single shuffle that is missing."""
+    shuffles = 0
+
+    def shuffle(*given: Any) -> beam.PTransform:
+        nonlocal shuffles
+        shuffles += 1
+        return _Nothing() if shuffles == missing else Reshuffle(*given)
+
+    monkeypatch.setattr(beam, "Reshuffle", shuffle)
+    missing = 0
+    check_readers(name)
+    for number in range(1, shuffles + 1):
+        shuffles, missing = 0, number
+        with pytest.raises(AssertionError, match="before it is final"):
+            check_readers(name)
 
 
 def sinks(transform: Any, windowed: bool) -> list[set[Any]]:
@@ -147,12 +217,7 @@ def test_all_sinks_see_one_version(name: str) -> None:
 @pytest.mark.parametrize("name", ["chosen norm", "list of keys"])
 def test_a_version_without_a_barrier_would_be_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if steps did without their last shuffle: a sink next to them sees what is thrown away later."""
-
-    class Nothing(beam.PTransform):
-        def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-            return pcoll | beam.Map(lambda element: element).with_output_types(pcoll.element_type)
-
-    monkeypatch.setattr(beam, "Reshuffle", Nothing)
+    monkeypatch.setattr(beam, "Reshuffle", _Nothing)
     make, windowed = TRANSFORMS[name]
     first, _, third = sinks(make(), windowed)
     assert third < first
