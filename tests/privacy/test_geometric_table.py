@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import REPLACE_ONE, KeySelection, PrivacyBudget, PrivacyId, PrivacySpec, RecordBounds
+from beam_dpsketch import REPLACE_ONE, KeySelection, PrivacyBudget, PrivacyId, PrivacySpec, RecordBounds, ReleaseTerms
+from beam_dpsketch.noise import keys as choosing
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise import geometric_table as room
 from beam_dpsketch.privacy.noise.geometric_table import geometric_table
-from beam_dpsketch.privacy.selection import METHODS
+from beam_dpsketch.privacy.selection import METHODS, SelectionRule
 from beam_dpsketch.transforms import SelectKeys
 from tests.helpers import laws
 from tests.helpers.pipelines import run
@@ -128,6 +130,49 @@ test_a_planted_fault_is_found = laws.mutants(
 def listed(privacy: PrivacySpec, max_keys: int, **keys: Any) -> SelectKeys:
     privacy_unit = PrivacyId("user", RecordBounds(1, max_keys=max_keys))
     return SelectKeys(privacy, privacy_unit=privacy_unit, keys=KeySelection(5e-7, "page", **keys))
+
+
+def check_windows() -> None:
+    """A unit alone in each of three windows loses epsilon and delta over all of them, in another key of each window."""
+    windows, delta = 3, Fraction(1, 10**6)
+    terms = ReleaseTerms(
+        PrivacySpec(epsilon=1, delta=1e-5),
+        RecordBounds(1, max_keys=1),
+        privacy_unit=PrivacyUnit.PRIVACY_ID,
+        window_count=windows,
+        output_cells=None,
+        selection=SelectionRule(delta=delta, max_keys=1, method="geometric"),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "_calibrated", choosing._calibrated.__wrapped__)  # a fault must not stay in the cache
+        choice = choosing.choose_keys_alone(choosing.with_best_method(terms))
+    assert choice.table is not None
+    grid = choice.rule.grid
+    with mpmath.workdps(60):
+        values = [as_float(choice.table.probability(grid * number)) for number in range(200)]
+        assert values[-1] == 1
+        assert windows * values[1] <= as_float(delta), "a unit alone is released too often"
+        assert excess(values, Fraction(1, windows), delta / windows) <= 0, "too far apart"
+
+
+test_a_window_forgotten_is_found = laws.mutants(
+    {
+        "delta for each window": laws.around(
+            choosing,
+            "geometric_table",
+            lambda exact, grid, epsilon, delta: exact(grid, epsilon, 3 * delta),
+            "a unit alone is released too often",
+        ),
+        "epsilon for each window": laws.around(
+            choosing,
+            "geometric_table",
+            lambda exact, grid, epsilon, delta: exact(grid, 3 * epsilon, delta),
+            "too far apart",
+        ),
+    },
+    check_windows,
+    intact=True,
+)
 
 
 def note(privacy: PrivacySpec, max_keys: int = 1, **keys: Any) -> Any:
