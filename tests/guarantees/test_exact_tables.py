@@ -328,9 +328,9 @@ def once(seen: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", FROM_SOURCES)
 def test_neither_stages_nor_bundles_change_a_number(name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 11}.items():
+    for module, size in {"_READ_ELEMENTS": 5, "_READ_BYTES": 1, "BUFFERED_RECORDS": 11}.items():
         monkeypatch.setattr(bounding, module, size)
-    monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 30)
+    monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 1)
     law, case = MATRIX[name]
     law.check(case, once(from_source(source, functools.partial(law.placed, case=case))))
 
