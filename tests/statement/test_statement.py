@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from fractions import Fraction
+from typing import Any
 
 import dp_accounting
 import pytest
@@ -18,6 +19,7 @@ from beam_dpsketch import (
     CountSketch,
     NormBound,
     PrivacySpec,
+    PrivacyStatement,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
@@ -28,10 +30,11 @@ from beam_dpsketch.planning.kinds.layouts import plan
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.summary_counts import Uncounted
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement import statement_text
-from tests.helpers import strategies
+from tests.helpers import laws, strategies
 from tests.helpers.by_hand import statement
 
 
@@ -295,3 +298,44 @@ def test_notebooks_show_the_words_escaped_and_logs_a_line(monkeypatch):
         assert f"<tr><td>{heading}</td><td>{words}</td></tr>" in shown
     monkeypatch.setitem(statement_text._CHANGE, it.relation, "whether <script>")
     assert "guesses whether &lt;script&gt; with" in it._repr_html_()
+
+
+JOINED: dict[str, tuple[Any, Any, Any]] = {
+    # a field of two statements, in any order, and of their combination
+    "noise": (Noise.GAUSSIAN, Noise.LAPLACE, Noise.SUM),
+    "bounds": (RecordBounds(3), RecordBounds(1, max_keys=5), RecordBounds(3, max_keys=5)),
+    "window_count": (1, 4, 4),
+    "overlapping": (1, 3, 3),
+    "first_windows": (False, True, True),
+    "disclosed": (Disclosure.KEYS, Disclosure.WINDOWS, Disclosure.KEYS | Disclosure.WINDOWS),
+    "uncounted": (Uncounted.LATE, Uncounted.OUTSIDE, Uncounted.LATE | Uncounted.OUTSIDE),
+    "randomness": (Randomness.SYSTEM, Randomness.KEYED, Randomness.KEYED),
+    "reported_delta": (1e-6, 1e-7, 1e-7),
+    "sigma_squared_per_level": ((Fraction(9),), (Fraction(2),), (Fraction(11),)),
+}
+
+
+def check_joined() -> None:
+    one, two = (
+        statement(
+            **{name: values[place] for name, values in JOINED.items()}, release_ids=(bytes([place] * 48),), **loss
+        )
+        for place, loss in enumerate(({}, {"pure": Fraction(1), "pure_rho": Fraction(1, 2)}))
+    )
+    for first, second, disjoint in ((one, two, False), (two, one, False), (one, two, True), (two, one, True)):
+        together = first.composed(second, units_disjoint=disjoint)
+        assert {name: getattr(together, name) for name in JOINED} == {name: each for name, (*_, each) in JOINED.items()}
+
+
+def of_one(name: str) -> laws.Fault:
+    """Plant a combination with a field of the first statement."""
+    return laws.around(
+        PrivacyStatement,
+        "_joined",
+        lambda exact, one, *others: dataclasses.replace(exact(one, *others), **{name: getattr(one, name)}),
+    )
+
+
+test_a_field_of_one_release_is_found_in_combinations = laws.mutants(
+    {name: of_one(name) for name in JOINED}, check_joined, intact=True
+)
