@@ -14,13 +14,14 @@ FAST = -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,t
 # Tests start many processes, and each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-prism demo-flink docs figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-browser test-peers engines soak lint dist clean
+.PHONY: help demo demo-prism demo-flink docs figures peers bench-public test test-fast test-oldest test-steady test-slow test-services test-engines test-browser test-peers engines soak lint dist clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
 	@echo "make docs          the documentation site, into out/site; its links and its search are checked"
 	@echo "make figures       the paper's figures beside ours, into benchmarks/paper (TRACE=file COLUMN=name: a trace too)"
 	@echo "make peers         the comparison with other libraries on that page"
+	@echo "make bench-public  this package, PipelineDP and OpenDP on public data, into benchmarks/public (DPBENCH=folder: its histograms too)"
 	@echo "make test          fast tests (three to four minutes)"
 	@echo "make test-fast     those of them that start no pipeline (about a minute)"
 	@echo "make test-oldest   readers, sketches and rows with the oldest versions that setup.py allows (three minutes)"
@@ -58,6 +59,9 @@ figures: $(VENV)/.figures
 
 peers: $(VENV)/.figures $(VENV)/.peers
 	$(RUN) benchmarks.paper peers
+
+bench-public: $(VENV)/.demo $(VENV)/.figures $(VENV)/.peers
+	$(RUN) benchmarks.public $(if $(DPBENCH),--dpbench '$(DPBENCH)')
 
 demo-prism: $(VENV)/.demo
 	prism=$$($(RUN) tests.engines.fetch prism) && \
@@ -100,7 +104,7 @@ test-browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser
 	$(RUN) pytest -n 2 -m browser tests/explore
 
 test-peers: $(VENV)/.demo $(VENV)/.test $(VENV)/.peers
-	$(RUN) pytest -m peers tests/test_recipes.py
+	$(RUN) pytest -m peers tests/test_recipes.py tests/test_public_benchmark.py
 
 soak: $(VENV)/.demo $(VENV)/.test
 	$(RUN) tests.engines.fetch flink && \

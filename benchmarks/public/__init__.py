@@ -1,0 +1,1 @@
+"""The public benchmark: this package, PipelineDP, OpenDP and a plain histogram on public data."""

@@ -1,0 +1,3 @@
+"""Why others are closer, by data, question and our method: one investigated sentence each."""
+
+REASONS: dict[tuple[str, str, str], str] = {}
