@@ -32,10 +32,11 @@ class Size(NamedTuple):
     windows: int
     rows: int | None
     items: int
+    universe: int
 
 
-FULL = Size(histograms.RECORDS, bids.EVENTS, bids.WINDOWS, None, zipf.RECORDS)
-TOY = Size(2_000, 5_000, 2, 5_000, 3_000)
+FULL = Size(histograms.RECORDS, bids.EVENTS, bids.WINDOWS, None, zipf.RECORDS, zipf.UNIVERSE)
+TOY = Size(2_000, 5_000, 2, 5_000, 3_000, 1_000)
 
 
 def parts(size: Size, dpbench: Path | None) -> dict[str, tuple[Iterable[Contest], str]]:
@@ -43,7 +44,7 @@ def parts(size: Size, dpbench: Path | None) -> dict[str, tuple[Iterable[Contest]
     found: dict[str, tuple[Iterable[Contest], str]] = {
         "bids": (bids.contests(size.events, size.windows), f"data {bids.SEED}"),
         "flights": (flights.contests(size.rows), "bounding by hand 0"),
-        "zipf": (zipf.contests(size.items), f"data {zipf.SEED}"),
+        "zipf": (zipf.contests(size.items, size.universe), f"data {zipf.SEED}"),
     }
     if dpbench:
         found = {"histograms": (histograms.contests(dpbench, size.records), "data 0")} | found
@@ -76,14 +77,24 @@ def main() -> None:
     warnings.simplefilter("ignore")
     results = arguments.out / "results"
     results.mkdir(parents=True, exist_ok=True)
-    print(environment("numpy", "beam-dpsketch", "pipeline-dp", "opendp", "datasketches"))
-    for name in arguments.parts or known:
-        if name != "page":
-            contests, seeds = known[name]
-            rows = [as_row(result) for contest in contests for result in _shown(measured(contest, arguments.runs))]
-            records.write(results / f"{name}.csv", rows, f"{seeds}; noise from the operating system")
+    wanted = [name for name in arguments.parts or known if name != "page"]
+    if wanted:
+        print(_versions())
+    for name in wanted:
+        contests, seeds = known[name]
+        rows = [as_row(result) for contest in contests for result in _shown(measured(contest, arguments.runs))]
+        records.write(results / f"{name}.csv", rows, f"{seeds}; noise from the operating system")
     page.write(arguments.out)
     print(f"page: {arguments.out / 'README.md'}")
+
+
+def _versions() -> str:
+    try:
+        return environment("numpy", "beam-dpsketch", "pipeline-dp", "opendp", "datasketches")
+    except metadata.PackageNotFoundError as error:
+        raise SystemExit(
+            f"{error.name} is not installed: pip install 'beam-dpsketch[peers]', or make bench-public"
+        ) from error
 
 
 def _shown(results: Iterable[Result]) -> Iterable[Result]:

@@ -11,7 +11,6 @@ import numpy as np
 
 EPSILON, DELTA = 1.0, 1e-6
 CONFIDENCE = 0.95
-TRIES = 1
 OURS, OURS_AUTO = "beam_dpsketch", "beam_dpsketch, auto norm"
 PIPELINE_DP, OPENDP, PLAIN = "PipelineDP", "OpenDP", "plain histogram"
 DATASKETCHES = "DataSketches (not private)"
@@ -67,11 +66,19 @@ class Entry(NamedTuple):
 
 
 class Contest(NamedTuple):
-    """Questions about a data set."""
+    """Questions about a data set.
+
+    Attributes:
+      data: its name.
+      questions: each with its truth.
+      entries: the libraries.
+      tries: how often each bound is tried.
+    """
 
     data: str
     questions: Sequence[Question]
     entries: Sequence[Entry]
+    tries: int = 1
 
 
 class Result(NamedTuple):
@@ -120,7 +127,7 @@ def measured(contest: Contest, runs: int) -> Iterable[Result]:
 
 def _tried(contest: Contest, ask: Ask) -> float:
     first = contest.questions[0]
-    return statistics.fmean(first.error(ask()[first.name].estimate, first.truth) for _ in range(TRIES))
+    return statistics.fmean(first.error(ask()[first.name].estimate, first.truth) for _ in range(contest.tries))
 
 
 def _covered(answers: Answers, truth: np.ndarray) -> float:

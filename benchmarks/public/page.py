@@ -119,7 +119,7 @@ def bounds(rows: Sequence[Row]) -> str:
     cells = [[row[name] for name in ("data", "question", "library", "bounds", "tried")] for row in shown]
     first = {(row["data"], row["library"], row["tried"]): row for row in reversed(shown)}
     cells = [each for each, row in zip(cells, shown, strict=True) if row in first.values()]
-    return markdown_table(("data", "question", "library", "used", "tried, with the error of one run"), cells)
+    return markdown_table(("data", "question", "library", "used", "tried, with errors in trial runs"), cells)
 
 
 def write(folder: Path) -> None:
@@ -128,7 +128,7 @@ def write(folder: Path) -> None:
     draw(folder / "results" / "errors.png", list(questions(rows)))
     text = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")
     versions = ", ".join(dict.fromkeys(row["library_version"] for row in rows))
-    digests = "\n".join(f"  {name}: `{digest}`" for name, digest in DIGESTS.items())
+    digests = "\n".join(f"  * {name} `{digest}`" for name, digest in DIGESTS.items())
     numbers = {"versions": versions, "digests": digests, "flights_digest": DIGEST}
     parts = {"table": table(rows), "losses": lost_lines(rows), "bounds": bounds(rows), **numbers}
     (folder / "README.md").write_text(text.format(**parts), encoding="utf-8")

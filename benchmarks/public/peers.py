@@ -29,26 +29,33 @@ def pipeline_dp(
     metrics: Sequence[str],
     public: Iterable[Any] | None = None,
     *,
-    keys: int,
-    each: int,
+    keys: int = 1,
+    each: int = 1,
+    total: int | None = None,
     **more: Any,
 ) -> dict[Any, Any]:
     """Metrics of (privacy id, partition, value) by partition, on the local backend, with the noise of less deviation.
 
-    Partitions are public or chosen privately. "PERCENTILE(50)" is a metric too. The naive accountant, which its
-    documentation recommends, divides epsilon and delta equally among partition selection, counts and sums.
+    Partitions are public, or chosen privately by the truncated geometric selection for one partition of each id, and by
+    Gaussian thresholding for more, which then releases more. "PERCENTILE(50)" is a metric too. The naive accountant,
+    which its documentation recommends, divides epsilon and delta equally among partition selection, counts and sums.
+    A privacy id has so many partitions with so many records in each, or so many records in total.
     """
     dp: Any = importlib.import_module("pipeline_dp")
     parts = (public is None) + 1 + ("MEAN" in metrics)
     sigma = importlib.import_module("pipeline_dp.dp_computations").compute_sigma
     laplace = math.sqrt(2) * keys * each * parts / EPSILON
     noise = "LAPLACE" if laplace < sigma(EPSILON / parts, DELTA / parts, math.sqrt(keys) * each) else "GAUSSIAN"
+    bounds = {"max_partitions_contributed": keys, "max_contributions_per_partition": each}
+    if total:
+        bounds, noise = {"max_contributions": total}, "LAPLACE"
+    selection = "TRUNCATED_GEOMETRIC" if keys == 1 else "GAUSSIAN_THRESHOLDING"
     accountant = dp.NaiveBudgetAccountant(total_epsilon=EPSILON, total_delta=DELTA)
     parameters = dp.AggregateParams(
-        noise_kind=dp.NoiseKind[more.pop("noise", noise)],
+        noise_kind=dp.NoiseKind[noise],
         metrics=[_metric(dp.Metrics, name) for name in metrics],
-        max_partitions_contributed=keys,
-        max_contributions_per_partition=each,
+        partition_selection_strategy=dp.PartitionSelectionStrategy[selection],
+        **bounds,
         **more,
     )
     extractors = dp.DataExtractors(**{name: operator.itemgetter(place) for place, name in enumerate(COLUMNS)})
@@ -157,7 +164,9 @@ def scored_quantiles(values: np.ndarray, candidates: Sequence[int], shares: Sequ
     def composed(scale: float) -> Any:
         return dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(dp.c.make_composition(all_of(scale))), delta=DELTA)
 
-    scale = dp.binary_search_param(composed, d_in=records, d_out=(EPSILON, DELTA), bounds=(0.1, 1e6))
+    scale = dp.binary_search_param(
+        composed, d_in=records, d_out=(EPSILON, DELTA), bounds=(1.0 * records, 1e6 * records)
+    )
     return composed(scale)(values.tolist())
 
 

@@ -31,16 +31,17 @@ from benchmarks.public.contest import (
 )
 
 SEED, RECORDS, EXPONENT, ASKED, UNIVERSE = 7, 300_000, 1.1, 100, 1 << 16
+LATER = "Zipf, a list after the release"
 TOP, RANDOM = f"counts of the top {ASKED}", f"counts of {ASKED} random items"
 
 
-def contests(records: int = RECORDS) -> Iterator[Contest]:
+def contests(records: int = RECORDS, universe: int = UNIVERSE) -> Iterator[Contest]:
     generator = np.random.default_rng(SEED)
-    weights = np.arange(1, UNIVERSE + 1) ** -EXPONENT
-    values = generator.choice(UNIVERSE, records, p=weights / weights.sum())
-    exact = np.bincount(values, minlength=UNIVERSE)
+    weights = np.arange(1, universe + 1) ** -EXPONENT
+    values = generator.choice(universe, records, p=weights / weights.sum())
+    exact = np.bincount(values, minlength=universe)
     top = np.argsort(-exact, kind="stable")[:ASKED]
-    asked = {TOP: top, RANDOM: generator.choice(UNIVERSE, ASKED, replace=False)}
+    asked = {TOP: top, RANDOM: generator.choice(universe, ASKED, replace=False)}
     questions = [Question(name, exact[items]) for name, items in asked.items()]
     table, rows = pa.table({"item": values}), [(place, item, 0) for place, item in enumerate(values.tolist())]
     occurring = dict(enumerate(exact.tolist()))
@@ -80,8 +81,8 @@ def contests(records: int = RECORDS) -> Iterator[Contest]:
 
         return ask
 
-    histogram = Entry(PLAIN, {"a count of each of 65,536 items": plain})
-    integers = {"type": "integer", "low": 0, "high": UNIVERSE - 1}
+    histogram = Entry(PLAIN, {f"a count of each of {universe:,} items": plain})
+    integers = {"type": "integer", "low": 0, "high": universe - 1}
     thresholds = {
         law: lambda law=law: answers(peers.thresholded(occurring, 1, 1, law)) for law in ("Laplace", "Gaussian")
     }
@@ -89,8 +90,8 @@ def contests(records: int = RECORDS) -> Iterator[Contest]:
         "Zipf, public list",
         questions,
         (
-            Entry(OURS, {"listed items": ours(kind="frequencies", listed_items=list(range(UNIVERSE)))}),
-            Entry(PIPELINE_DP, {"public partitions": pipeline_dp(range(UNIVERSE))}),
+            Entry(OURS, {"listed items": ours(kind="frequencies", listed_items=list(range(universe)))}),
+            Entry(PIPELINE_DP, {"public partitions": pipeline_dp(range(universe))}),
             histogram,
         ),
     )
@@ -105,7 +106,7 @@ def contests(records: int = RECORDS) -> Iterator[Contest]:
         ),
     )
     yield Contest(
-        "Zipf, a list after the release",
+        LATER,
         questions,
         (
             Entry(OURS, {"CountSketch": ours(kind="frequencies")}),
