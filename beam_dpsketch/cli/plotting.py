@@ -111,7 +111,7 @@ _DRAWN = {"cdf": _draw_cdf, "bars": _draw_top, "histogram": _draw_histogram, "li
 
 
 def _shared(panels: Sequence[Panel], form: str) -> tuple[str, list[Any]]:
-    """Choose the axes with the same limits in all panels: of counts, and of values in equal domains."""
+    """Choose the axes with the same limits in all panels: counts, and values in equal domains."""
     if form in ("bars", "histogram"):
         return {"bars": "x", "histogram": "y"}[form], []
     return {"cdf": "x", "lines": "xy"}[form], [getattr(panel.released.spec, "domain", None) for panel in panels]
