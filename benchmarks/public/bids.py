@@ -70,7 +70,9 @@ def _contest(data: str, windows: list[tuple[np.ndarray, np.ndarray]]) -> Contest
     rows = [list(zip(a.tolist(), b.tolist(), [0] * len(a), strict=True)) for a, b in windows]
     generator = np.random.default_rng(SEED)
 
-    def answers(estimate: list[np.ndarray], margin: list[np.ndarray] | None = None) -> Mapping[str, Answers]:
+    def answers(
+        estimate: list[np.ndarray], margin: list[tuple[np.ndarray, np.ndarray]] | None = None
+    ) -> Mapping[str, Answers]:
         counts = np.concatenate(estimate)
         released = Answers((~np.isnan(counts)).astype(float))
         sides = () if margin is None else (np.concatenate(each) for each in zip(*margin, strict=True))
@@ -130,5 +132,5 @@ def _contest(data: str, windows: list[tuple[np.ndarray, np.ndarray]]) -> Contest
     )
 
 
-def _listed(found: dict[int, float], asked: list[int]) -> np.ndarray:
+def _listed(found: Mapping[int, float], asked: list[int]) -> np.ndarray:
     return np.array([found.get(each, np.nan) for each in asked], dtype=float)

@@ -70,7 +70,7 @@ def contests(records: int = RECORDS, universe: int = UNIVERSE) -> Iterator[Conte
 
     def plain() -> dict[str, Answers]:
         noisy = peers.noisy(exact, 1, 1.0)
-        return {name: Answers(*(side[items] for side in noisy)) for name, items in asked.items()}
+        return {name: Answers(*(side[items] for side in noisy if side is not None)) for name, items in asked.items()}
 
     def sketched(name: str, *size: int) -> Ask:
         def ask() -> dict[str, Answers]:
