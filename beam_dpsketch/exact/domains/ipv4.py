@@ -41,13 +41,15 @@ def _words(place: float) -> str:
 class IPv4Domain(Domain):
     """All IPv4 addresses in numeric order. Reads integers, dotted text and `IPv4Address`, answers in dotted text.
 
-    >>> IPv4Domain().values(IPv4Domain().index(["10.0.0.1", "no address"])[0])
-    ['10.0.0.1', '0.0.0.0']
+    Integers outside 32 bits are no addresses, and are not counted.
+
+    >>> IPv4Domain().index(["10.0.0.1", 1, "no address", 1 << 32])[1].tolist()
+    [True, True, False, False]
     """
 
     type_name = "ipv4"
     number = 1
-    takes = "addresses as numbers, dotted text or IPv4Address"
+    takes = "addresses as 32-bit numbers, dotted text or IPv4Address"
     plain_type = str
     reads_all = False
     parsed = "IPv4 addresses"
@@ -62,20 +64,20 @@ class IPv4Domain(Domain):
         if isinstance(values, pa.Array):
             values = plain_column(values)
             if is_number_type(values.type) or pa.types.is_decimal(values.type):
-                return index_numbers(values, 0, _MAX_ADDRESS)
+                return _index_numbers(values)
             if not self.reads_column(values.type):
                 return np.zeros(len(values), dtype=np.uint64), np.zeros(len(values), dtype=bool)
             return index_distinct(values, self.index)
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-            return index_numbers(values, 0, _MAX_ADDRESS)
-        return index_numbers(list(map(_to_number, values)), 0, _MAX_ADDRESS)
+            return _index_numbers(values)
+        return _index_numbers(list(map(_to_number, values)))
 
     def reads_column(self, kind: pa.DataType) -> bool:
         kind = unwrap_type(kind)
         return is_whole_type(kind) or is_text_type(kind)
 
     def is_inside(self, value: Any) -> bool:
-        return bool(0 <= _to_number(value) <= _MAX_ADDRESS)
+        return True
 
     def parse(self, text: str) -> str:
         return str(ipaddress.IPv4Address(int(text) if text.isdecimal() else text))
@@ -85,6 +87,13 @@ class IPv4Domain(Domain):
 
     def values(self, indices: np.ndarray) -> list[str]:
         return [str(ipaddress.IPv4Address(position)) for position in indices.tolist()]
+
+
+def _index_numbers(values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Index like `index_numbers`. A number outside is no address, and unusable."""
+    places, usable = index_numbers(values, -1, _MAX_ADDRESS + 1)
+    usable = usable & (places > 0) & (places <= _MAX_ADDRESS + 1)
+    return np.where(usable, places - np.uint64(1), np.uint64(0)), usable
 
 
 def _to_number(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import ipaddress
 from typing import Any
 
@@ -110,6 +111,12 @@ def test_bad_text_and_nulls_are_no_addresses_in_any_column() -> None:
     assert not domain.index([ipaddress.IPv6Address(1), b"\1\2\3\4", True, ipaddress.IPv4Network("1.0.0.0/8")])[1].any()
 
 
-def test_numbers_outside_the_addresses_are_clamped() -> None:
-    for column in ([-1, 1 << 32], np.array([-1, 1 << 32]), pa.array([-1, 1 << 32])):
-        assert IPv4Domain().index(column)[0].tolist() == [0, (1 << 32) - 1]
+@pytest.mark.parametrize("outside", [-1, 1 << 32, 1 << 62, -(1 << 63)])
+def test_numbers_that_are_no_addresses_are_unusable(outside: int) -> None:
+    """Clamped, they would be counted at 0.0.0.0 and 255.255.255.255, and no statement would mention them."""
+    values = [outside, 0, (1 << 32) - 1]
+    as_floats, as_decimals = pa.array(values).cast(pa.float64(), safe=False), pa.array([*map(decimal.Decimal, values)])
+    for column in (values, np.array(values), pa.array(values), as_floats, as_decimals):
+        positions, usable = IPv4Domain().index(column)
+        assert (positions.tolist(), usable.tolist()) == ([0, 0, (1 << 32) - 1], [False, True, True])
+    assert not IPv4Domain().index([float("inf"), -float("inf"), 1 << 200, -(1 << 200)])[1].any()
