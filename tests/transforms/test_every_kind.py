@@ -15,12 +15,15 @@ from beam_dpsketch import (
     AssumePublicKeys,
     FactorizationSpec,
     IntegerDomain,
+    ItemFrequencies,
     ListedItems,
+    Metric,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
     Record,
     RecordBounds,
+    RecordCount,
     TextDomain,
     Thresholding,
     TreeSpec,
@@ -35,6 +38,7 @@ from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import (
     PrivateFrequencies,
+    PrivateMetrics,
     PrivateQuantiles,
     PrivateStatistics,
     PrivateTopK,
@@ -163,6 +167,15 @@ def test_every_form_of_element_gives_the_counters_by_hand(form: str, privacy_uni
     wanted = expected(privacy_unit, len(forms))
     assert len(seen) == len(wanted)
     assert dict(seen) == wanted
+
+
+@pytest.mark.parametrize("form", ["dicts", "tables"])
+def test_metrics_of_single_records_are_released_for_each_key(form: str) -> None:
+    """A count reads any column, and its reader is a function that Beam cannot pickle with the sums of a batch."""
+    counted = {"visits": Metric(RecordCount()), "pages": Metric(ItemFrequencies(SPEC), "page")}
+    metrics = PrivateMetrics(counted, PRIVACY, privacy_unit=Record(), keys=KEYS["listed"])
+    seen = seen_by_sink(lambda pipeline: pipeline | beam.Create(FORMS[form]()) | metrics)
+    assert {key: [*released.parts] for key, released in seen} == {key: ["visits", "pages"] for key in COUNTRIES}
 
 
 @pytest.mark.parametrize("privacy_unit", [Record(), PrivacyId(str, RecordBounds(50, max_keys=2))], ids=UNITS)

@@ -62,6 +62,10 @@ class SketchInput:
     over_time: WindowRows | None = None
     lost: LostCounter | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the fields alone, because sums travel with their input, and some cached properties cannot."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
     @functools.cached_property
     def kind(self) -> type[RawSketch]:
         return raw_type(self.spec)
