@@ -169,6 +169,15 @@ def test_every_form_of_element_gives_the_counters_by_hand(form: str, privacy_uni
     assert dict(seen) == wanted
 
 
+@pytest.mark.parametrize("form", ["rows", "a batch"])
+def test_records_without_an_item_make_no_key(form: str) -> None:
+    """An ignored record that makes a release of its key has an effect."""
+    rows = [{"country": "NO", "page": "a"}, {"country": "IT", "page": None}]
+    elements = rows if form == "rows" else [pa.Table.from_pylist(rows)]
+    made = KINDS["count sketch"].make(privacy_unit=Record(), item="page", keys=KEYS["of the data"])
+    assert [key for key, _ in seen_by_sink(lambda pipeline: pipeline | beam.Create(elements) | made)] == ["NO"]
+
+
 @pytest.mark.parametrize("form", ["dicts", "tables"])
 def test_metrics_of_single_records_are_released_for_each_key(form: str) -> None:
     """A count reads any column, and its reader is a function that Beam cannot pickle with the sums of a batch."""

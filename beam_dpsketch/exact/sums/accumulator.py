@@ -58,6 +58,12 @@ class SketchAccumulator:
         waiting = _ITEM_BYTES * len(self.items) + _CHUNK_BYTES * len(self._chunks) + _HASHED_BYTES * self._hashed
         return _OWN_BYTES + waiting + (0 if self._dense is None else self._dense.nbytes)
 
+    @property
+    def has_records(self) -> bool:
+        """Whether any record counts."""
+        self.flush()
+        return bool(self._chunks) or self._dense is not None
+
     def add(self, item: Any) -> None:
         self.items.append(item)
         if len(self.items) >= self._limit:
@@ -73,7 +79,8 @@ class SketchAccumulator:
         if contributions.side is not None:
             self.side = self.side + contributions.side
         self.max_norm = one_norm(self.max_norm, contributions.max_norm)
-        self._chunks.append(WeightedItems(contributions.keys, contributions.weights))
+        if len(contributions.keys):
+            self._chunks.append(WeightedItems(contributions.keys, contributions.weights))
         self._hashed += len(contributions.keys)
         if self._hashed > self._sketch_input.spec.cells:
             self._compact()
@@ -146,7 +153,7 @@ def sums_of(sketch_input: SketchInput, accumulators: Mapping[bytes, SketchAccumu
         sketch_input,
         pa.array([*accumulators], pa.large_binary()),
         np.array([accumulator.side for accumulator in each], dtype=np.int64).reshape(len(each), sketch_input.side_size),
-        np.repeat(np.arange(len(each)), [accumulator._hashed for accumulator in each]),
+        np.repeat(np.arange(len(each)), np.array([accumulator._hashed for accumulator in each], dtype=np.int64)),
         waiting.keys,
         waiting.weights,
         np.flatnonzero([accumulator._dense is not None for accumulator in each]),

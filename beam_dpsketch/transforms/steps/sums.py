@@ -70,7 +70,10 @@ class SumBundle(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, accumulators in self._waiting.items():
-            encoded = {encode(key) if self._per_key else NO_KEY: each for key, each in accumulators.items()}
+            if self._per_key:  # ignored records must not make a key
+                encoded = {encode(key): each for key, each in accumulators.items() if each.has_records}
+            else:
+                encoded = {NO_KEY: accumulators[None]}
             yield WindowedValue(sums_of(self._fn.sketch_input, encoded), window.max_timestamp(), (window,))
         self.start_bundle()
 
