@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -193,10 +194,12 @@ def moments(
         if isinstance(each.released, Released) and window is not None:
             moment = Moment(read_time(window.split("/")[0], ""), each.released)
             found.setdefault((name_without_window(each.path), each.key), []).append((moment, each))
-    for of_key in found.values():
+    series = {name for name, _ in found}
+    file = os.path.basename if len({*map(os.path.basename, series)}) == len(series) else str
+    for (name, _), of_key in found.items():
         _check_number(len(of_key))
         in_order, first = sorted((moment for moment, _ in of_key), key=lambda moment: moment.time), of_key[0][1]
-        yield first.title, {"file": name_without_window(first.file), **first.key_columns}, in_order
+        yield first.title, {"file": file(name), **first.key_columns}, in_order
     for rows in group_rows(stored, horizon, windows):
         try:
             yield rows.title, rows.place, rows.each_window(so_far=so_far)

@@ -55,6 +55,15 @@ def test_files_with_windows_in_their_names_are_drawn_over_time() -> None:
     assert (code, printed) == (0, "dpsketch: drew 2 panel(s) to x.svg\n")
 
 
+def test_windows_of_one_name_in_different_folders_have_panels_with_titles() -> None:
+    for month in ("05", "06"):
+        Path(month).mkdir()
+        write(Path(f"{month}/h-2024{month}01T000000Z-2024{month}02T000000Z.dpsketch"), by_hand.SKETCH)
+    assert run("plot", "05", "06", "--estimate", "x", "--output", "x.svg")[0] == 0
+    drawn = Path("x.svg").read_text(encoding="utf-8")
+    assert all(f"{month}/h" in drawn for month in ("05", "06"))
+
+
 def test_answers_of_some_releases_are_drawn_and_the_exit_code_says_that_others_are_not() -> None:
     code, printed = run("plot", "delays.dpsketch", "words.dpsketch", "--cdf", "--output", "x.png")
     assert code == 1
