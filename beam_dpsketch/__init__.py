@@ -12,7 +12,8 @@ else:
 
     def __getattr__(name: str) -> _typing.Any:
         """Import a module, or all public names when the first is used, because they need large libraries."""
-        if _util.find_spec(f".{name}", __name__):
+        module = _util.find_spec(f".{name}", __name__)
+        if module and module.origin:  # not a folder that another version left behind
             return _import(f".{name}", __name__)
         names = _import(".names", __name__)
         globals().update({each: getattr(names, each) for each in ["__all__", *names.__all__]})

@@ -14,7 +14,8 @@ def stop(*_: Any) -> None:
     os._exit(1)
 
 
-# `-m` is argv[0] while Python imports the package for `python -m beam_dpsketch`.
-is_command = os.path.basename(sys.argv[0]) in ("dpsketch", "dpsketch.exe", "-m")
+# `-m` is argv[0] while Python imports the package of a module, which may be the package of another program.
+is_module = sys.argv[0] == "-m" and sys.orig_argv[-len(sys.argv)] == __package__
+is_command = is_module or os.path.basename(sys.argv[0]) in ("dpsketch", "dpsketch.exe")
 if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, stop)

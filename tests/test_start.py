@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import pickle
 import subprocess
@@ -88,6 +89,42 @@ def test_modules_are_attributes_and_other_names_are_errors() -> None:
         _ = beam_dpsketch._checks
     with pytest.raises(ImportError, match="cannot import name 'Recrod' from 'beam_dpsketch'"):
         exec("from beam_dpsketch import Recrod")
+
+
+def test_a_folder_that_another_version_left_hides_no_name() -> None:
+    """Git leaves folders with compiled modules, and Python imports any folder as a package."""
+    code = (
+        "import beam_dpsketch, sys, os, tempfile\nleft = tempfile.mkdtemp()\nos.mkdir(os.path.join(left, 'release'))\n"
+    )
+    code += "beam_dpsketch.__path__.append(left)\nprint(beam_dpsketch.release.__module__)"
+    assert process(code) == "beam_dpsketch.by_hand\n"
+
+
+FINDER = """
+import signal, sys
+class Finder:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "beam_dpsketch.cli":
+            print(signal.getsignal(signal.SIGINT).__name__)
+sys.meta_path.insert(0, Finder)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "handler"),
+    [("beam_dpsketch", "stop"), ("jobs", "default_int_handler"), ("jobs.daily", "default_int_handler")],
+)
+def test_only_the_command_exits_at_once_if_it_is_interrupted(module: str, handler: str, tmp_path: pathlib.Path) -> None:
+    """Python imports the package of a module first. A program that imports this package there must clean up."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "sitecustomize.py").write_text(FINDER)
+    for name in ("__init__", "__main__", "daily"):
+        (tmp_path / "jobs" / f"{name}.py").write_text("import beam_dpsketch.cli")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    line = [sys.executable, "-m", module, "--version"]
+    printed = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines()[0] == handler
 
 
 def test_a_pickled_release_answers_and_plots_in_a_new_process(tmp_path: pathlib.Path) -> None:
