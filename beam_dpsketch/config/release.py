@@ -90,13 +90,13 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
 
 def _read_settings(written: Any, path: str) -> dict[str, Any]:
     """Read each setting of the kind, and refuse conflicting settings."""
-    kind = str(written.get("kind")).lower() if isinstance(written, dict) else ""
+    kind = str(written.get("kind", "")).lower() if isinstance(written, dict) else ""
     with AllAtOnce() as checks:
         known = table.RELEASE_BLOCK.of_kind(kind)
-        block = table.RELEASE_BLOCK
-        if kind in KINDS:  # `refuse_others` below reports settings of other kinds
-            others = {name: entry._replace(needed="") for name, entry in table.RELEASE_BLOCK.entries.items()}
-            block = Block(table.RELEASE_BLOCK.name, {**others, **known.entries})
+        # `refuse_others` below reports settings of other kinds, and a kind that is unknown may need others.
+        others = {name: entry._replace(needed="") for name, entry in table.RELEASE_BLOCK.entries.items()}
+        needed = {name: entry for name, entry in known.entries.items() if kind in ("", *KINDS) or not entry.without}
+        block = Block(table.RELEASE_BLOCK.name, {**others, **needed})
         given = checks.do(read_block, written, path, block, **_READERS) or {}
         if kind in KINDS:
             words = f"is not a setting of kind {kind}. Supported: {', '.join(known.without('kind').entries)}"

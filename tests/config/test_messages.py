@@ -241,3 +241,10 @@ def test_shares_of_one_budget_have_one_noise() -> None:
         read_privacy({**whole, "share": "1/2"})
     with pytest.raises(ArgumentError, match=r"noise must not be laplace for a share of epsilon and delta.*E125"):
         PrivacySpec(**whole).share(Fraction(1, 2))
+
+
+def test_a_kind_of_metrics_alone_asks_for_no_item() -> None:
+    """The suggested kind refuses an item."""
+    with pytest.raises(ConfigError) as caught:
+        read_release({"kind": "count", "privacy_unit": "record", "privacy": {"rho": 1}})
+    assert str(caught.value).endswith("Did you mean 'metrics'? [dpsketch-E805]")
