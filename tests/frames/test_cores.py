@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _thread
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,7 @@ from beam_dpsketch import LossLimit
 from beam_dpsketch.exact.bounding import parts
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.frames.steps import cores, tables
-from tests.cli.consoles import run
+from tests.cli.consoles import ROOT, run
 from tests.helpers.frame_cases import TABLE, bytes_of_frame
 from tests.helpers.ledgers import with_account
 
@@ -94,6 +96,24 @@ def test_an_interrupt_while_threads_bound_leaves_no_release_and_no_payment(
     assert not [each for each in threading.enumerate() if each.name.startswith("exact-sums")]
     code, printed = run(*LINE)
     assert (code, len(ledger.paid("visits"))) == (0, 1)
+
+
+AFTER_MAIN = """
+import threading
+import pytest
+from tests.frames.test_cores import bytes_of_frame, on_cores, TABLE
+def release():
+    threading.main_thread().join()
+    on_cores(pytest.MonkeyPatch(), 2)
+    print(len(bytes_of_frame("norm", TABLE)))
+threading.Thread(target=release).start()
+"""
+
+
+def test_a_thread_releases_a_large_table_after_the_main_thread_ended() -> None:
+    """Python starts no thread then, and a release may be paid for already."""
+    line = [sys.executable, "-W", "ignore", "-c", AFTER_MAIN]
+    assert subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "1\n"
 
 
 @pytest.mark.parametrize("at", ["bound", "split"])

@@ -7,6 +7,7 @@ noise and writes messages, and raises the errors of other threads.
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,7 +36,7 @@ class Cores(ThreadPoolExecutor):
             task()
             return
         self.wait()
-        self._last = self.submit(task)
+        self._last = self._start(task)
 
     def wait(self) -> None:
         """Wait for the task of `run_behind`, and raise its error."""
@@ -51,5 +52,13 @@ class Cores(ThreadPoolExecutor):
         for item in items:
             if len(waiting) == self._count:
                 yield waiting.popleft().result()
-            waiting.append(self.submit(function, item))
+            waiting.append(self._start(function, item))
         yield from (each.result() for each in waiting)
+
+    def _start(self, function: Callable[..., _Result], *given: object) -> Future[_Result]:
+        """Start a task. After the main thread ends, no thread can start, and the caller runs the task."""
+        if threading.main_thread().is_alive():
+            return self.submit(function, *given)
+        done: Future[_Result] = Future()
+        done.set_result(function(*given))
+        return done
