@@ -24,7 +24,7 @@ from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy.loss.composition import Loss, event_of, non_private_event
 from beam_dpsketch.privacy.summary_counts import CLIPPED, UNITS, WEIGHT, Uncounted
 from beam_dpsketch.statement import release_format, statement_text
-from beam_dpsketch.statement.clipping import Clipping, ClippingState
+from beam_dpsketch.statement.clipping import Clipping, ClippingState, is_wide
 from beam_dpsketch.statement.lost_notes import LostNote, add_up_lost
 from beam_dpsketch.statement.noisy import unchecked
 from beam_dpsketch.statement.provenance import joined
@@ -62,13 +62,16 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
     if kept is None or (lost or clipped) is None or statement.is_row or statement.bounds.signed:
         return nothing
     state = ClippingState.LOWER_BOUND if math.isnan(removed.estimate) else ClippingState.ESTIMATED
+    ends = _share(removed.at_least, kept.interval(joint).upper), _share(removed.at_most, kept.estimate)
+    if is_wide(*ends):
+        removed = removed._replace(estimate=math.nan)
     most = math.inf if units is None or of_run else max(units.interval(0.95).upper, 0.0)
     found = dataclasses.replace(
         nothing,
         state=state,
         estimate=_share(removed.estimate, kept.estimate),
-        at_least=_share(removed.at_least, kept.interval(joint).upper),
-        upper_estimate=_share(removed.at_most, kept.estimate),
+        at_least=ends[0],
+        upper_estimate=ends[1],
         weight=removed.estimate,
         at_least_weight=removed.at_least,
         upper_weight=removed.at_most,

@@ -15,6 +15,7 @@ from beam_dpsketch.statement.showing import finite, shown
 from beam_dpsketch.words import round_down, round_up
 
 _DETECTED = 0.005
+_MOST_RATIO, _MOST_WIDTH = 3, 0.2  # of the ends of a range with a point estimate
 COLUMNS = ("clipping", "clipped", "clipped_at_least", "clipped_upper_estimate")
 
 
@@ -38,12 +39,12 @@ class Clipping:
 
     Attributes:
       state: how much is known.
-      estimate: the estimated share, 0 to 1, from a model for heavy units. NaN without an estimate, and 0 if clipping
-        cannot happen.
+      estimate: the estimated share, 0 to 1, from a model for heavy units. NaN without an estimate, also if only the
+        range is known (`is_wide`), and 0 if clipping cannot happen.
       at_least: a lower bound for the share. At the default confidence it is valid with 97.5 % probability, if no unit
         exceeds `assumed_cap` after clipping. NaN if clipping is not measured.
       upper_estimate: the upper end of the estimated range, if the heaviest units follow the trend of the others.
-      weight: the estimated removed records or weight, from the same model. NaN without an estimate, and if clipping
+      weight: the estimated removed records or weight, from the same model. NaN if `estimate` is, and if clipping
         cannot happen.
       at_least_weight: a lower bound for the removed weight, without assumptions.
       upper_weight: the upper end of its estimated range.
@@ -127,9 +128,11 @@ class Clipping:
             case ClippingState.CANNOT_HAPPEN:
                 return f"none; every {'counted ' * bool(self.uncounted)}record counts in full"
             case ClippingState.ESTIMATED:
+                upper = _percent(round_up(self.upper_estimate, 2))
+                if math.isnan(self.estimate):
+                    return f"between {share} and {upper} of the {self.total} was removed (estimated)"
                 about = f"about {_percent(float(f'{self.estimate:.2g}'))} of the {self.total} was removed"
-                range_ = f"estimated range {share} to {_percent(round_up(self.upper_estimate, 2))}"
-                return f"{about} ({range_})"
+                return f"{about} (estimated range {share} to {upper})"
             case ClippingState.LOWER_BOUND:
                 return f"{least}, possibly much more"
         if self._is_detected:
@@ -161,7 +164,8 @@ class Clipping:
                     f"{shown(self.assumed_cap)} after clipping"
                 )
         if self.state is ClippingState.ESTIMATED:
-            yield "the estimate and the upper end assume that the largest contributions follow the trend of the others"
+            assume = "the upper end assumes" if math.isnan(self.estimate) else "the estimate and the upper end assume"
+            yield f"{assume} that the largest contributions follow the trend of the others"
         if not math.isnan(self.most_clipped_units):
             least = shown(self.least_loss)
             by = f"a weight of {least}" if "weight" in self.total else f"{least} record{'s' * (self.least_loss != 1)}"
@@ -196,6 +200,11 @@ class Clipping:
     @property
     def _is_detected(self) -> bool:
         return self.at_least >= _DETECTED or self.most_units
+
+
+def is_wide(at_least: float, upper: float) -> bool:
+    """Whether a range of shares is too wide for a point estimate: over 3 times and over 20 percentage points."""
+    return upper > _MOST_RATIO * at_least and upper - at_least > _MOST_WIDTH
 
 
 def weakest(found: Iterable[Clipping]) -> Clipping:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from beam_dpsketch import (
     SketchSpec,
     SummaryCounts,
 )
+from beam_dpsketch.answers.privacy_statement import read_lost
 from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
 from beam_dpsketch.exact.bounding.rules import rule_of
@@ -29,6 +30,7 @@ from benchmarks.people.data import People
 from benchmarks.table import Bar, Table
 
 RELEASES = 100
+_CONFIDENCE = 0.9875  # as in `clipping()`
 _SMALL = SketchSpec(depth=1, width=2)  # its counters are not asked
 _HEADS = (
     "bound",
@@ -87,11 +89,17 @@ def tell(people: People, counted: Counted, bounds: Bounds, lost: Fraction = USUA
     shares, records = [], 0
     for _ in range(RELEASES):
         released = release_part(SketchInput(_SMALL, bounds).raw_sketch(), side, terms)
-        told, interval = released.clipping(), released.records()
-        shares.append((told.estimate, told.at_least, 1.0 if math.isnan(told.upper_estimate) else told.upper_estimate))
+        told, interval, model = released.clipping(), released.records(), _estimate(released)
+        shares.append((model, told.at_least, 1.0 if math.isnan(told.upper_estimate) else told.upper_estimate))
         records += interval.lower <= total <= interval.upper
     assert found.lost is not None
     return Told(1 - kept / total, int(found.lost.sum()), np.array(shares), records / RELEASES)
+
+
+def _estimate(released: Any) -> float:
+    """Estimate the share by the model, also where `clipping()` reports only a range."""
+    removed = read_lost(released.privacy.lost, _CONFIDENCE).estimate
+    return removed / (removed + released.total_weight().estimate)
 
 
 def measure(people: People, norms: Sequence[int], most: Sequence[int]) -> None:

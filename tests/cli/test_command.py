@@ -85,7 +85,7 @@ def test_the_package_runs_as_a_module_and_output_that_nobody_reads_is_no_error()
     )
     assert found.stdout.split() == ["value", "estimate", "lower", "95", "%", "upper", "95", "%"]
     (released,) = read_releases(str(RELEASES / "delays.dpsketch"), ReleasedSketch)
-    assert "% of the total count was removed (estimated range" in found.stderr
+    assert "% of the total count was removed (estimated)" in found.stderr
     assert found.stderr.splitlines() == [f"dpsketch: delays.dpsketch: {released.clipping()}"]
 
 

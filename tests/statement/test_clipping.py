@@ -120,6 +120,33 @@ def test_a_lower_end_in_words_is_rounded_down() -> None:
     assert Clipping().assumption == ""
 
 
+@pytest.mark.parametrize(
+    ("counts", "kept", "known"),
+    [
+        ({1: 1000, 4: 250, 16: 60}, 7000, True),  # the upper end is below 3 times the lower end
+        ({1: 1000, 4: 250, 16: 60}, 500_000, True),  # the range has less than 20 percentage points
+        ({1: 100, 4: 60}, 500, False),
+        ({64: 60}, 10_000, False),
+    ],
+)
+def test_a_wide_range_has_no_point_estimate(counts: dict[int, int], kept: int, known: bool) -> None:
+    """A reader of a number in the middle would trust it. Words, columns and attributes agree."""
+    found = released(lost_note(histogram(counts)), kept=kept).clipping()
+    low, high = found.at_least, found.upper_estimate
+    assert found.state is ClippingState.ESTIMATED
+    assert (high <= 3 * low or high - low <= 0.2) == known
+    assert math.isnan(found.estimate) is math.isnan(found.weight) is not known
+    assert (found.columns()["clipped"] is None) is (found.as_dict()["estimate"] is None) is not known
+    assert found.columns()["clipped_upper_estimate"] == high
+    assert ("about" in str(found)) is ("the estimate and" in found.assumption) is known
+    assert ("between" in str(found)) is ("the upper end assumes" in found.assumption) is not known
+
+
+def test_a_range_in_words_is_rounded_outwards() -> None:
+    found = Clipping(state=ClippingState.ESTIMATED, at_least=0.0587, upper_estimate=0.931)
+    assert str(found).startswith("Clipping: between 5.8 % and 94 % of the total count was removed (estimated). ")
+
+
 def test_how_many_units_were_clipped_is_told_where_it_is_not_told_how_much() -> None:
     """Where the bounds have weights, losses are weights; the lower end of the number of units may be 0."""
     few: dict[str, Any] = {
@@ -130,7 +157,8 @@ def test_how_many_units_were_clipped_is_told_where_it_is_not_told_how_much() -> 
         "least_loss": 4.0,
     }
     most = "at most 160 privacy ids were clipped by {} or more, with 97.5 % confidence"
-    assert "not detected (up to 160 privacy ids may be clipped by 4 or more records each)." in str(Clipping(**few))
+    found = str(Clipping(**few))
+    assert "(up to 160 privacy ids may be clipped by 4 or more records each)." in found
     assert Clipping(**few).assumption == most.format("4 records")
     assert Clipping(**few | {"least_loss": 1.0}).assumption == most.format("1 record")
     weights = Clipping(**few | {"clipped_units": 75.0, "total": "total weight"})
