@@ -141,7 +141,7 @@ class Clipping:
         if not math.isnan(self.most_clipped_units):
             loss = f"{'a weight of ' * ('weight' in self.total)}{_least(self.least_loss)} or more"
             few = f"up to {self._most_clipped} may be clipped by {loss}{' records' * ('weight' not in self.total)} each"
-        return f"not detected ({few})"
+        return f"not detected ({few}; their total loss is not bounded)"
 
     @property
     def _most_clipped(self) -> str:

@@ -86,8 +86,8 @@ def test_few_units_leave_a_lower_end_and_nothing_leaves_none() -> None:
         "clipped_upper_estimate": None,
     }
     assert str(nothing) == (
-        "Clipping: not detected (up to 75 privacy ids may be clipped by 1 or more records each). "
-        "Intervals do not include it."
+        "Clipping: not detected (up to 75 privacy ids may be clipped by 1 or more records each; "
+        "their total loss is not bounded). Intervals do not include it."
     )  # 98.75 % of the noise of 11 counts with sigma = 10
 
 
@@ -158,7 +158,7 @@ def test_how_many_units_were_clipped_is_told_where_it_is_not_told_how_much() -> 
     }
     most = "at most 160 privacy ids were clipped by {} or more, with 97.5 % confidence"
     found = str(Clipping(**few))
-    assert "(up to 160 privacy ids may be clipped by 4 or more records each)." in found
+    assert "(up to 160 privacy ids may be clipped by 4 or more records each; their total loss is not bounded)." in found
     assert Clipping(**few).assumption == most.format("4 records")
     assert Clipping(**few | {"least_loss": 1.0}).assumption == most.format("1 record")
     weights = Clipping(**few | {"clipped_units": 75.0, "total": "total weight"})
@@ -166,7 +166,7 @@ def test_how_many_units_were_clipped_is_told_where_it_is_not_told_how_much() -> 
     least = Clipping(**few | {"state": ClippingState.LOWER_BOUND, "at_least": 0.02})
     assert "at least 2 % of the total count was removed, possibly much more." in str(least)
     assert least.assumption == most.format("4 records")
-    assert "(clipping of a few privacy ids may not show)" in str(
+    assert "(clipping of a few privacy ids may not show; their total loss is not bounded)" in str(
         Clipping(state=ClippingState.NOT_DETECTED, at_least=0.0)
     )
 

@@ -89,8 +89,8 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
         "to 2 records always count in full"
     )
     assert lines[4] == (
-        "Clipping      not detected (up to 51 privacy ids may be clipped by 1 or more records each); "
-        "intervals do not include it"
+        "Clipping      not detected (up to 51 privacy ids may be clipped by 1 or more records each; "
+        "their total loss is not bounded); intervals do not include it"
     )
     assert lines[5] == "Contents      about 1,200 privacy ids (±20), at least 4,704 in weight after clipping"
     details = it.details().splitlines()
