@@ -18,7 +18,7 @@ from beam_dpsketch.answers.estimators.comparing import ReleasedTable
 from beam_dpsketch.answers.estimators.decoding import DecodedList
 from beam_dpsketch.answers.estimators.presence import exceeds_noise
 from beam_dpsketch.answers.flat import Decoded, Dictionary
-from beam_dpsketch.answers.privacy_statement import PrivacyStatement
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement, clipping_of_units
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list
@@ -31,6 +31,7 @@ from beam_dpsketch.exact.sketches.listed_items import (
     ThresholdedItems,
     find_all,
 )
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.notes import ThresholdNote
 from beam_dpsketch.statement.showing import in_words, shown
 from beam_dpsketch.statement.summary_notes import Interval, SummaryNote
@@ -146,6 +147,10 @@ class ReleasedCount(Released):
         """Estimate the number of records, or their weight, or the number of privacy ids. Bounds may be below 0."""
         number, margin = float(self.counters[0]), self._margin(confidence)
         return Interval(number, number - margin, number + margin).of(self._clipping)
+
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Estimate the clipped share of all records, or describe how the number of privacy ids is limited."""
+        return clipping_of_units(self.privacy) if self._spec.counts_privacy_ids else super().clipping(confidence)
 
     def _own_total(self) -> tuple[float, float]:
         return float(self.counters[0]), self._noise_variance()

@@ -14,6 +14,7 @@ from beam_dpsketch.answers.counts import ReleasedCount
 from beam_dpsketch.answers.released import RELEASED_KINDS, Released
 from beam_dpsketch.exact.sketches.metrics import JoinedSketches
 from beam_dpsketch.privacy.summary_counts import UNITS
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.tabular import Note
 
 
@@ -62,6 +63,10 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Estimate the share of all records that the contribution bounds removed, as in `Released.clipping`."""
+        return dataclasses.replace(self.privacy, of_metric=True).clipping(confidence)
 
     __eq__, __hash__ = Released.__eq__, Released.__hash__
 

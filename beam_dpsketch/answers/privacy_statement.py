@@ -21,6 +21,7 @@ from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.estimators import lost_weight
 from beam_dpsketch.answers.estimators.lost_weight import LostWeight
 from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.privacy.contributions import windows_in_words
 from beam_dpsketch.privacy.loss.composition import Loss, event_of, non_private_event
 from beam_dpsketch.privacy.summary_counts import CLIPPED, UNITS, WEIGHT, Uncounted
 from beam_dpsketch.statement import release_format, statement_text
@@ -32,9 +33,10 @@ from beam_dpsketch.statement.release_id import are_parts_of_one_run, runs, timel
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.stated import Stated
 from beam_dpsketch.statement.summary_notes import add_up
-from beam_dpsketch.words import float_above, round_up
+from beam_dpsketch.words import float_above, round_up, up_to
 
 _DEVIATIONS, _BLIND = 4, Uncounted.LATER_WINDOWS | Uncounted.EXCESS_WEIGHT
+_NO_SHARE: dict[str, Any] = dict.fromkeys(("estimate", "at_least", "upper_estimate"), 0.0)
 _UNCOUNTED = {
     Uncounted.LATER_WINDOWS: "records after a privacy id's first {windows}{period}",
     Uncounted.LATE: "late records",
@@ -52,7 +54,7 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
     of_run, nothing = lost is not None and lost.of_run, _in_words(statement)
     if not statement.is_bounded:
         state = ClippingState.CANNOT_HAPPEN
-        return dataclasses.replace(nothing, state=state, estimate=0.0, at_least=0.0, upper_estimate=0.0)
+        return dataclasses.replace(nothing, state=state, **_NO_SHARE)
     kept, joint = statement.note(WEIGHT) if lost is None or lost.kept is None else lost.kept, (1 + confidence) / 2
     is_capped = statement.bounds.total_weight is None and kept is not statement.own_total
     if lost is not None:
@@ -94,6 +96,7 @@ def _in_words(statement: Stated) -> Clipping:
     """Describe the clipping in the settings, before any measurement."""
     bounds, dropped = statement.bounds, statement.uncounted
     total = "total weight" if bounds.has_weights or Uncounted.EXCESS_WEIGHT in dropped else "total count"
+    total += " of records" * statement.of_metric
     if statement.lost is not None and statement.lost.of_run:
         total += " over all keys and windows"
     elif len(statement.release_ids) > 1:
@@ -107,6 +110,36 @@ def _in_words(statement: Stated) -> Clipping:
         words.append(f"records of a privacy id beyond {most} of an item")
     units = "records" if statement.privacy_unit.is_one_record else "privacy ids"
     return Clipping(total=total, units=units, uncounted=(*words,), clamps=Uncounted.CLAMPED in dropped)
+
+
+def clipping_of_units(statement: Stated) -> Clipping:
+    """Describe the clipping of the number of privacy units, which no histogram measures.
+
+    Only the sensitivity of the count limits a unit: under a norm it counts for less than 1 in each key and window if
+    they are more than `squared_limit`, and `RecordBounds` choose its keys. A limit below the full cells of the norm is
+    the number of all keys and windows, hence no unit exceeds it.
+    """
+    found, bounds = dataclasses.replace(_in_words(statement), clamps=False), statement.bounds
+    note = statement.note(UNITS)
+    if statement.privacy_unit.is_one_record:
+        return dataclasses.replace(found, state=ClippingState.CANNOT_HAPPEN, **_NO_SHARE)
+    if statement.over_time is not None or note is None:
+        return found
+    windows, is_capped = windows_in_words(statement), False
+    if bounds.has_norm:
+        most, distinct = math.floor(note.squared_limit), bounds.as_dict().get("max_distinct_items")
+        is_alone = statement.lost is not None and not statement.lost.of_run
+        covers_all = len(statement.release_ids) == 1 and most < math.floor(bounds.total_weight or bounds.squared_length)
+        is_capped = not is_alone and (not covers_all or distinct is not None)
+        places = "key or window" if most == 1 else "keys and windows together"
+        limit = f"a privacy id in more than {most:,} {places} counts for less than 1 in each"
+        if distinct is not None:
+            limit += f", and with more than {distinct:,} item{'s' * (distinct != 1)} it may not count in all"
+    elif (keys := bounds.as_dict().get("max_keys")) is not None:
+        is_capped, limit = True, f"a privacy id counts in {up_to(keys, 'key')}"
+    if not (is_capped or windows):
+        return dataclasses.replace(found, state=ClippingState.CANNOT_HAPPEN, **_NO_SHARE)
+    return dataclasses.replace(found, limit=f"{limit}{windows}" if is_capped else f"a privacy id counts{windows[1:]}")
 
 
 @functools.lru_cache(maxsize=256)  # all releases of a run share one histogram

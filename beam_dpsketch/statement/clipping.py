@@ -58,6 +58,7 @@ class Clipping:
       units: the privacy units, in words.
       uncounted: records that the settings drop before any count, in words. No number here includes them.
       clamps: whether values outside the value range count at its ends. No number here includes them.
+      limit: an unmeasured limit that may clip, in words.
     """
 
     state: ClippingState = ClippingState.NOT_MEASURED
@@ -76,6 +77,7 @@ class Clipping:
     units: str = "privacy ids"
     uncounted: tuple[str, ...] = ()
     clamps: bool = False
+    limit: str = ""
 
     def limited_to(self, state: ClippingState) -> Clipping:
         """Weaken to a state, and drop the numbers that it lacks. A lower bound near 0 becomes NOT_DETECTED."""
@@ -109,6 +111,8 @@ class Clipping:
         yield self._known
         if self.can_happen:
             yield "intervals do not include it"
+        if self.limit:
+            yield self.limit
         if self.most_units:
             yield f"more than half of all {self.units} were clipped"
             yield "use a larger bound; noise grows in proportion"
@@ -126,7 +130,7 @@ class Clipping:
         least = f"at least {share if math.isinf(self.assumed_cap) else weight} of the {self.total} was removed"
         match self.state:
             case ClippingState.CANNOT_HAPPEN:
-                return f"none; every {'counted ' * bool(self.uncounted)}record counts in full"
+                return f"none; every {'counted ' * bool(self.uncounted)}{self.units[:-1]} counts in full"
             case ClippingState.ESTIMATED:
                 upper = _percent(round_up(self.upper_estimate, 2))
                 if math.isnan(self.estimate):

@@ -98,6 +98,47 @@ def test_the_largest_change_by_one_person_is_what_noise_pays_for(bounds: Any) ->
     assert largest["visits"] * float(part.share) <= float(bounds.squared_length)  # a norm limits the sum of all parts
 
 
+LIMITS: list[tuple[Any, str]] = [
+    (NormBound(2), ""),
+    (NormBound(4, norm="l1"), ""),
+    (NormBound(2, norm="l1"), "A privacy id in more than 2 keys and windows together counts for less than 1 in each."),
+    (NormBound(1), "A privacy id in more than 1 key or window counts for less than 1 in each."),
+    (NormBound(2, max_distinct_items=1), "and with more than 1 item it may not count in all."),
+    (RecordBounds(2, max_keys=2), "A privacy id counts in up to 2 keys."),
+]
+
+
+@pytest.mark.usefixtures(no_noise.__name__)
+@pytest.mark.parametrize(("bounds", "limit"), LIMITS)
+def test_the_number_of_privacy_ids_has_its_own_clipping(bounds: Any, limit: str) -> None:
+    """By brute force, without noise: the number is exact for all tables if and only if nothing can be clipped."""
+    is_exact = True
+    for many in itertools.product((0, 1, 5), repeat=3):
+        found = release_frame(table_of(many), declared(bounds))
+        numbers = [found[key]["people"].count().estimate for key in KEYS]
+        is_exact &= numbers == pytest.approx([min(each, 1) for each in many], abs=0.01)
+        people, visits, whole = (each.clipping() for each in (found["a"]["people"], found["a"]["visits"], found["a"]))
+        assert people.can_happen == math.isnan(people.estimate) == bool(limit)
+        assert limit in str(people)
+        assert visits.total == whole.total == "total count of records over all keys and windows"
+    assert is_exact != bool(limit)
+
+
+@pytest.mark.usefixtures(no_noise.__name__)
+def test_without_keys_every_privacy_id_counts_in_full() -> None:
+    release = ReleaseSpec(METRICS, PrivacySpec(rho=1), PrivacyId("person", NormBound(1)))
+    found = release_frame(table_of((9, 0, 0), (1, 2, 3)), release)
+    assert found["people"].count().estimate == pytest.approx(2, abs=0.01)
+    assert str(found["people"].clipping()) == "Clipping: none; every privacy id counts in full."
+    assert not found.combine(release_frame(table_of((1, 0, 0)), release))["people"].clipping().can_happen
+
+
+def test_a_wide_norm_does_not_hide_the_limit_of_another_release() -> None:
+    small, large = (release_frame(table_of((1, 1, 1)), declared(NormBound(norm)))["a"] for norm in (1, 5))
+    assert not large["people"].clipping().can_happen
+    assert small.combine(large)["people"].clipping().can_happen
+
+
 @pytest.mark.usefixtures(no_noise.__name__)
 @pytest.mark.parametrize("bounds", [RecordBounds(9, max_keys=3), NormBound(9)])
 def test_all_doors_count_the_same(bounds: Any) -> None:
