@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.over_time import SketchTimeline, TimelineRow
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, QuestionKind, Takes
 from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind, even_values
@@ -30,6 +31,7 @@ from beam_dpsketch.cli.text import (
     read_lines,
     read_share,
     read_whole,
+    refuse_header,
 )
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config import read_horizon as read_settings
@@ -92,6 +94,12 @@ def read_values(texts: Iterable[str], released: Released, item_type: ItemType | 
 def read_items(texts: Iterable[str], item_type: ItemType | None) -> tuple[Any, ...]:
     """Parse texts as items for a flat sketch. Raise `ConfigError` if a text has another type."""
     return tuple(read_whole_number(text, "") for text in texts) if item_type == "int" else tuple(texts)
+
+
+def refuse_item_column(candidates: list[str], statements: Iterable[PrivacyStatement]) -> list[str]:
+    """Refuse a first candidate that equals an item column in the provenance."""
+    columns = {name for each in statements for made in each.provenance for name in made.items}
+    return refuse_header(candidates, columns, "--candidates")
 
 
 def count_outside(values: Iterable[Any], domain: Domain) -> int:
@@ -433,5 +441,7 @@ def _with_values(ask: Ask, released: Released, item_type: ItemType | None, say: 
         Takes.PARTS: parts,
     }
     what = readers.get(ask.entry.takes, lambda given: given)(ask.what)
-    candidates = None if ask.candidates is None else read_values(ask.candidates, released, item_type)
+    candidates = ask.candidates
+    if candidates is not None:
+        candidates = read_values(refuse_item_column(candidates, [released.privacy]), released, item_type)
     return dataclasses.replace(ask, what=what, candidates=candidates)

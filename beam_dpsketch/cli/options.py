@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from beam_dpsketch.cli.text import read_lines, read_rows
+from beam_dpsketch.cli.text import read_lines, read_rows, refuse_header
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.config.forms import Block, Entry, Form, Option
 from beam_dpsketch.config.plain import plain
@@ -178,9 +178,11 @@ def _setting(option: _Option, value: Any, settings: Settings) -> tuple[str, Any]
         columns = field if isinstance(field, list) else [field]
         names = [each for each in columns if isinstance(each, str) and not each.startswith("{")]
         lines = read_lines(value, "--public-keys")
-        return option.path, read_rows(lines, names, "--public-keys") if len(names) > 1 else lines
+        if len(names) > 1:
+            return option.path, read_rows(lines, names, "--public-keys")
+        return option.path, refuse_header(lines, names, "--public-keys")
     if option.name == "items":
-        return option.path, read_lines(value, "--items")
+        return option.path, refuse_header(read_lines(value, "--items"), [settings.get("item")], "--items")
     if option.name == "key":
         return option.path, value[0] if len(value) == 1 else value
     if "*" in option.path:

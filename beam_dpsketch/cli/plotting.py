@@ -280,7 +280,7 @@ def write_page(arguments: argparse.Namespace) -> int:
         page = explore(
             entries,
             title=arguments.title,
-            candidates=_candidates(arguments),
+            candidates=_candidates(arguments, stored),
             value=arguments.value_label,
             weight=arguments.weight_label,
             confidence=arguments.confidence,
@@ -302,10 +302,12 @@ def _entries(stored: list[Stored], horizon: Horizon | None, arguments: argparse.
         yield Explored(rows.timeline(), file=rows.place["file"], key=rows.key, windows=windows)
 
 
-def _candidates(arguments: argparse.Namespace) -> tuple[Any, ...] | None:
+def _candidates(arguments: argparse.Namespace, stored: list[Stored]) -> tuple[Any, ...] | None:
     if arguments.candidates is None:
         return None
     try:
-        return asking.read_items(read_lines(arguments.candidates, "--candidates"), arguments.type)
+        lines = read_lines(arguments.candidates, "--candidates")
+        lines = asking.refuse_item_column(lines, (each.released.privacy for each in stored))
+        return asking.read_items(lines, arguments.type)
     except ConfigError:
         raise UsageError("--candidates must contain whole numbers with --type int, one per line") from None

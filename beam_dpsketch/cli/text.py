@@ -14,7 +14,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, TextIO
 
 from beam_dpsketch.errors import SHELL, ConfigError, InputWarning, OneCodeError, RefusalError, UsageError
@@ -112,6 +112,14 @@ def read_lines(path: str, option: str) -> list[str]:
         raise UsageError(f"{option} must be a text file in UTF-8 with one item per line") from None
     if not lines:
         raise UsageError(f"{option} must be a file with at least one item, one per line")
+    return lines
+
+
+def refuse_header(lines: list[str], columns: Collection[Any], option: str) -> list[str]:
+    """Refuse a first line that equals a column name, because a header would count as a value."""
+    if lines[0] in columns:
+        words = "must be a file without a header, got a first line that equals the name of the column"
+        raise UsageError(f"{option} {words}. Remove this line or, if it is a value, move it down")
     return lines
 
 

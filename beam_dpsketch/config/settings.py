@@ -189,7 +189,8 @@ KEYS_BLOCK = block_of("Keys", AssumePublicKeys, {
     "public": Entry(
         "the list of keys to release, known without the data, as `[[NO, web], [SE, web]]` for several fields; each is "
         "released with each bucket of a calendar", ITEMS_FORM,
-        option=Option("FILE", "the keys to release, one per line, or for several columns a CSV file with a header",
+        option=Option("FILE", "the keys to release: one per line without a header or, for several columns besides "
+                      "calendars, a CSV file with a header",
                       "public_keys")),
     "select": Entry("a block: release the keys with enough privacy ids", SELECT_BLOCK),
     "assume_public": Entry("whether to release every key with data; you promise that these keys are public", _TRUE,

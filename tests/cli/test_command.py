@@ -251,6 +251,16 @@ def test_errors_repeat_no_item_that_a_file_holds() -> None:
     assert (code, "Norway" in printed) == (1, False)
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_header_is_no_candidate() -> None:
+    column, *_ = read_releases("vectors/count_min_provenance.dpsketch")[0].privacy.provenance[0].items
+    Path("header.txt").write_text(f"{column}\nOslo\n")
+    asked = ("vectors/count_min_provenance.dpsketch", "--candidates", "header.txt")
+    for line in (("query", *asked, "--top", "1"), ("explore", *asked, "--output", "a.html")):
+        code, printed = run(*line)
+        assert (code, "--candidates must be a file without a header" in printed) == (2, True), printed
+
+
 def test_keys_are_matched_as_they_are_shown(tmp_path: Path) -> None:
     released = by_hand.released(CountSketch, SketchSpec(depth=1, width=3), [[1, 2, 3]])
     keys = ["a", 7, b"\x01", ("a", 7)]

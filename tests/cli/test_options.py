@@ -28,6 +28,7 @@ PLAIN = """{"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "priva
 COUNT = "--kind frequencies --item city"
 SPEND = "--epsilon 1 --delta 1e-6"
 PEOPLE = "--privacy-id person --max-norm 10"
+DAYS = """'{time: at, bucket: day, start: "2026-01-01", end: "2026-01-04"}'"""
 TOP = "--kind top_k --item ip --k 3 --rho 1 --domain ipv4"
 
 
@@ -183,6 +184,12 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --assume-public-keys", "--select-keys and --assume-public-keys"),
         (f"{COUNT} {SPEND} {PEOPLE} --public-keys secret.bin", "--public-keys must be a text file in UTF-8"),
         (f"{COUNT} {SPEND} {PEOPLE} --public-keys empty.txt", "--public-keys must be a file with at least one item"),
+        (f"{COUNT} {SPEND} {PEOPLE} --key NL --public-keys keys.txt", "--public-keys must be a file without a header"),
+        (
+            f"{COUNT} {SPEND} {PEOPLE} --key NL --key {DAYS} --public-keys keys.txt",
+            "--public-keys must be a file without",
+        ),
+        (f"{COUNT.replace('city', 'NL')} {SPEND} {PEOPLE} --items keys.txt", "--items must be a file without a header"),
         (f"{TOP} {PEOPLE}", ""),
         ("--kind top_k --k 9", "--item is missing"),
         (
