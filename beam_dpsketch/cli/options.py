@@ -90,7 +90,7 @@ _MISSING = {
     "privacy.account": "--account is missing. With --ledger, set the account that pays",
     "privacy_unit": "--privacy-id is missing. Set the column with the privacy id, or use --privacy-unit record",
     "privacy_unit.bounds": (
-        "--max-norm is missing. Set the number of records with the same item that count in full per privacy id"
+        "--max-norm is missing. Set the number of records per privacy id, over all keys, that always count in full"
     ),
     "domain": "--domain is missing. Set the possible values, such as '{type: integer, low: 0, high: 99}'",
     "k": "--k is missing. Set the number of most frequent values",

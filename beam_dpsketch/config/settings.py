@@ -123,11 +123,12 @@ RECORDS_BLOCK = block_of("Records", RecordBounds, {
 }, like=RECORD_BLOCK)
 _NORM = block_of("Norm", NormBound, {
     "max_norm": Entry(
-        needed="the number of records with the same item that count in full per privacy id, such as max_norm: 10, or "
-        "use norm: auto",
+        needed="the number of records per privacy id, over all keys, that always count in full, such as "
+        "max_norm: 10, or use norm: auto",
         option=Option(
             "N|auto",
-            "the number of records with the same item that count in full per privacy id; auto: chosen from the data")),
+            "the number of records per privacy id, over all keys, that always count in full; auto: chosen from the "
+            "data")),
     "norm": Entry(form=one_of(NORMS), option=Option("|".join(NORMS))),
     "max_keys": Entry(
         "the number of keys that a privacy id votes for, required with `keys: {select: ...}`; or the number of items "

@@ -161,8 +161,8 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{COUNT} {SPEND} --max-norm 3", "--privacy-id is missing"),
         (
             f"{COUNT} {SPEND} --privacy-id p",
-            "--max-norm is missing. Set the number of records with the same item that count in full per privacy id, or "
-            "use auto",
+            "--max-norm is missing. Set the number of records per privacy id, over all keys, that always count in full"
+            ", or use auto",
         ),
         (f"{TOP.replace('--max', '')} --privacy-id p", "--max-norm is missing"),
         (f"{COUNT} {SPEND} {PEOPLE} --privacy-unit record", "--privacy-id and --privacy-unit cannot be combined"),

@@ -88,9 +88,9 @@ class NormBound(NormLimit, Bounds):
     has with the same item.
 
     Args:
-      max_norm: number of records with the same item that count in full per privacy id. It is the largest length, in
-        such records with weight 1: an integer or a `Fraction`, up to 2**31. If weights are read, it is a total weight,
-        and at least max_weight.
+      max_norm: number of records per privacy id, over all keys, that always count in full. It is the largest length, in
+        records with the same item and weight 1: an integer or a `Fraction`, up to 2**31. If weights are read, it is a
+        total weight, and at least max_weight.
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed, and then added up
         by item. Required if weights are read.
       max_per_item: largest count of a privacy unit for an item, in each key and window; 1 counts people per item, as
