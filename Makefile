@@ -55,7 +55,7 @@ docs: $(VENV)/.test $(VENV)/.docs
 	$(RUN) pytest -m site tests/docs
 
 figures: $(VENV)/.figures
-	$(RUN) benchmarks.paper $(if $(TRACE),--trace '$(TRACE)' --column '$(COLUMN)')
+	$(RUN) benchmarks.paper $(if $(TRACE),--trace '$(TRACE)' --column '$(COLUMN)' --trace-name trace)
 
 peers: $(VENV)/.figures $(VENV)/.peers
 	$(RUN) benchmarks.paper peers

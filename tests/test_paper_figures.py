@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -13,7 +14,7 @@ from beam_dpsketch import CountMin, CountSketch, IntegerDomain, IPv4Domain, Sket
 from beam_dpsketch.exact.hashing import cells
 from benchmarks import readings
 from benchmarks.paper import __main__ as paper
-from benchmarks.paper import demands, departures, frequency, page, prototype, records, spent, theorems
+from benchmarks.paper import demands, departures, frequency, page, plots, prototype, records, spent, theorems
 from tests.helpers.raw import raw_of
 
 pytestmark = pytest.mark.slow
@@ -59,6 +60,31 @@ def test_a_trace_is_measured_where_there_is_one(tmp_path):
     rows = measure()
     assert {row["data_sets"] for row in rows} == {paper.TOY.slices}
     assert "slices" in seeds
+
+
+def test_own_data_have_their_name_and_no_bars(tmp_path, monkeypatch):
+    """Only the trace of the committed page has demands."""
+    own = tmp_path / "own.csv"
+    own.write_text("ms\n" + "\n".join(map(str, range(3000))), encoding="utf-8")
+    for name, expected in (("your data", 1), (records.TRACE, 2)):
+        wanted = paper.measurements(paper.TOY, ["quantiles"], str(own), "ms", name)
+        tables = {key: [] for key in paper.TABLES} | {table: measure() for table, (measure, _) in wanted.items()}
+        subjects = {each.what.split(",")[0] for each in demands.all_demands(tables)}
+        assert len(subjects) == expected
+        titles = []
+        monkeypatch.setattr(plots, "curves", lambda *given, titles=titles: titles.append(given[-1]))
+        paper.draw(tmp_path, tables)
+        assert titles[-1] == f"{name if expected == 1 else 'IPv4 trace, U = 2^32'}, N = 100,000"
+
+
+@pytest.mark.parametrize(("options", "words"), [(["--help"], "--trace-name"), ([], "pip install '.[figures]'")])
+def test_a_missing_matplotlib_is_named(options, words):
+    blocked = (
+        "import sys, runpy; sys.modules['matplotlib'] = None; runpy.run_module('benchmarks.paper', None, '__main__')"
+    )
+    found = subprocess.run([sys.executable, "-c", blocked, *options], capture_output=True, text=True, check=False)
+    assert "Traceback" not in found.stderr
+    assert words in found.stdout + found.stderr
 
 
 def test_the_committed_page_is_that_of_the_committed_tables(tmp_path):

@@ -8,6 +8,7 @@ part that is not run again, such as the trace or the peers, keeps its last measu
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +18,14 @@ import numpy as np
 from beam_dpsketch import IPv4Domain
 from benchmarks import ordered_data
 from benchmarks.command import environment
-from benchmarks.paper import comparing, decoding, demands, frequency, page, plots, quantiles, records, spent, theorems
-from benchmarks.paper.records import Row, published
+from benchmarks.paper import comparing, decoding, demands, frequency, page, quantiles, records, spent, theorems
+from benchmarks.paper.records import OWN, TRACE, Row, published
 
 HERE = Path(__file__).parent
 PARTS = ("frequency", "decoding", "comparing", "quantiles", "theorems", "privacy")
+FIGURES = ("frequency", "quantiles")
 TABLES = (
-    *(f"{figure}_{data}" for figure in ("frequency", "quantiles") for data in ("zipf", "trace")),
+    *(f"{figure}_{data}" for figure in FIGURES for data in ("zipf", TRACE)),
     *(
         "decoding",
         "comparing",
@@ -80,7 +82,7 @@ TOY = Size(1, 2, 2, 2000, frequency.GAMMAS[::4], (32, 64), 3, 20, (1000, 2000), 
 
 
 def measurements(
-    size: Size, parts: list[str], trace: str | None, column: str
+    size: Size, parts: list[str], trace: str | None, column: str, name: str = OWN
 ) -> dict[str, tuple[Callable[[], list[Row]], str]]:
     """A function for each table that is to be measured, and its seeds."""
     seeds = f"data and hash 0 to {size.seeds - 1}; noise from the operating system"
@@ -97,11 +99,11 @@ def measurements(
     if "frequency" in parts:
         found["frequency_zipf"] = lambda: frequency.measure("zipf", zipf(), size.gammas), seeds
         if trace:
-            found["frequency_trace"] = lambda: frequency.measure("trace", traced(), size.gammas), slices
+            found["frequency_trace"] = lambda: frequency.measure(name, traced(), size.gammas), slices
     if "quantiles" in parts:
         found["quantiles_zipf"] = lambda: quantiles.measure("zipf", zipf(), narrow, size.counts), seeds
         if trace:
-            found["quantiles_trace"] = lambda: quantiles.measure("trace", traced(), IPv4Domain(), size.counts), slices
+            found["quantiles_trace"] = lambda: quantiles.measure(name, traced(), IPv4Domain(), size.counts), slices
     if "theorems" in parts:
         found["uniform_bound"] = lambda: theorems.uniform_bound(size.sketches), f"data 0, hash 0 to {size.sketches - 1}"
         found["lower_bound"] = lambda: theorems.lower_bound(size.releases), "hash: the depth"
@@ -129,8 +131,12 @@ def measurements(
 
 def draw(results: Path, tables: dict[str, list[Row]]) -> None:
     """All figures for which there are measurements."""
-    titles = {"zipf": "Zipf(1.0), U = 2^16, N = 100,000", "trace": "IPv4 trace, U = 2^32, N = 100,000"}
-    for data, title in titles.items():
+    from benchmarks.paper import plots  # needs matplotlib
+
+    titles = {"zipf": "Zipf(1.0), U = 2^16", TRACE: "IPv4 trace, U = 2^32"}
+    for data in titles:
+        name = next((row["data"] for figure in FIGURES for row in tables[f"{figure}_{data}"]), data)
+        title = f"{titles.get(name, name)}, N = 100,000"
         style = {"published": plots.PUBLISHED[data]}
         rows = tables[f"frequency_{data}"]
         for metric, axes in (("ARE", ARE), ("F1", F1)) if rows else ():
@@ -152,19 +158,26 @@ def main() -> None:
     parser.add_argument(
         "parts", nargs="*", help=f"of {', '.join(PARTS)}, peers or page (default: all but those; page: measure nothing)"
     )
-    parser.add_argument("--trace", help="Parquet or CSV file with IPv4 addresses, dotted or integers")
-    parser.add_argument("--column", default="source_ip", help="column of the addresses (default: %(default)s)")
+    parser.add_argument("--trace", help="Parquet or CSV file with IPv4 addresses, or integers from 0 to 2^32 - 1")
+    parser.add_argument("--column", default="source_ip", help="column of the values (default: %(default)s)")
+    parser.add_argument(
+        "--trace-name",
+        default=OWN,
+        help=f"title of these data; only {TRACE}, the trace of the page, has demands (default: %(default)s)",
+    )
     parser.add_argument("--out", type=Path, default=HERE, help="folder of the page and of results/ (default: here)")
     parser.add_argument("--toy", action="store_true", help="a few seconds, to see that it works; means nothing")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - {*PARTS, "peers", "page"}:
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
+    if importlib.util.find_spec("matplotlib") is None:
+        parser.error("matplotlib is missing. Run pip install '.[figures]'")
     print(environment("numpy", "beam-dpsketch", "matplotlib"))
     results = arguments.out / "results"
     results.mkdir(parents=True, exist_ok=True)
     size = TOY if arguments.toy else FULL
     for name, (measure, seeds) in measurements(
-        size, arguments.parts or list(PARTS), arguments.trace, arguments.column
+        size, arguments.parts or list(PARTS), arguments.trace, arguments.column, arguments.trace_name
     ).items():
         print(f"measuring {name}", flush=True)
         records.write(results / f"{name}.csv", measure(), seeds)

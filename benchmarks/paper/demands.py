@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-from benchmarks.paper.records import RHOS, Row, only, published, select
+from benchmarks.paper.records import RHOS, TRACE, Row, only, published, select
 
 LAST = 147.3654
 FIRST = 9.2103
@@ -144,8 +144,8 @@ def all_demands(tables: dict[str, list[Row]]) -> list[Demand]:
         demands += of_decoding(tables["decoding"])
     if tables["comparing"]:
         demands += of_comparing(tables["comparing"])
-    for data, bar in (("zipf", 6), ("trace", 5)):
-        rows = tables[f"quantiles_{data}"]
+    for data, bar in (("zipf", 6), (TRACE, 5)):
+        rows = select(tables[f"quantiles_{data}"], data=data)
         if rows and all(select(rows, rho=rho) for rho in RHOS):
             demands += of_quantiles(rows, data, bar)
     if tables["uniform_bound"] and tables["accuracy_guarantee"]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.paper import demands, departures
-from benchmarks.paper.records import Row, only, published, select
+from benchmarks.paper.records import TRACE, Row, only, published, select
 
 OUR_COUNTS, THEIR_COUNTS = "beam_dpsketch, CountSketch", "PipelineDP, COUNT per item"
 
@@ -63,8 +63,9 @@ def _frequencies(tables: dict[str, list[Row]]) -> list[str]:
         image("frequency_zipf_F1", "F1, Zipf"),
         section_text("figure_1_note"),
     ]
-    if tables["frequency_trace"]:
-        parts.append(section_text("trace_1", sets=tables["frequency_trace"][0]["data_sets"]))
+    if trace := tables["frequency_trace"]:
+        if trace[0]["data"] == TRACE:
+            parts.append(section_text("trace_1", sets=trace[0]["data_sets"]))
         parts += [image("frequency_trace_ARE", "Relative error, trace"), image("frequency_trace_F1", "F1, trace")]
     return parts
 
@@ -87,10 +88,15 @@ def _quantiles(tables: dict[str, list[Row]]) -> list[str]:
     note = section_text(
         "figure_2_note",
         zipf=found[0],
-        trace=f" and {found[1]:.1f} times on the trace" if trace else "",
+        trace=f" and {found[1]:.1f} times on {_name(trace)}" if trace else "",
         eight=demands.ratio(zipf, "paper, 8 rows", "ours, chosen", "1"),
     )
     return [*parts, note]
+
+
+def _name(trace: list[Row]) -> str:
+    data = trace[0]["data"]
+    return "the trace" if data == TRACE else str(data)
 
 
 def _theorems(tables: dict[str, list[Row]]) -> list[str]:

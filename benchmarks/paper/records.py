@@ -13,6 +13,8 @@ import numpy as np
 Row = dict[str, Any]
 
 PUBLISHED = Path(__file__).parent / "published.csv"
+TRACE, OWN = "trace", "your data"
+"""Data of the file in `--trace`: the trace of the paper's page, which has demands, or any other."""
 RHOS = ("none", "10", "1", "0.1")
 
 
