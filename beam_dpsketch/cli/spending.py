@@ -15,7 +15,7 @@ from beam_dpsketch.cli.stored import DELTA_DIGITS, RHO_DIGITS, add_files, read_a
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, in_words_of, note, read_open_share, write
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.forms import read_exact
-from beam_dpsketch.errors import FormatError, RefusalError, UsageError
+from beam_dpsketch.errors import ArgumentError, FormatError, RefusalError, UsageError
 from beam_dpsketch.errors import together as all_of
 from beam_dpsketch.frames.steps.plan import resolve
 from beam_dpsketch.ledger.entries import (
@@ -228,7 +228,10 @@ def _record(ledger: Ledger, arguments: argparse.Namespace) -> None:
     if not all(statement.is_private for statement, _ in found):
         words = "a release is NOT PRIVATE, because the seed of its noise is public, so no payment covers it"
         raise UsageError(f"{words}. Record the other files alone")
-    limit = ledger.account(arguments.account).limit
+    account = ledger.account(arguments.account)
+    for path, (statement, _) in zip((each.path for each in (*stored, *nothing)), found, strict=True):
+        with in_words_of(UsageError, ArgumentError, place=f"{path}: "):
+            account.check_terms(statement.privacy_unit, statement.relation)
     payer = payer_of(ledger.address, arguments.account, who=arguments.who, period=arguments.period)
     bills = []
     for run, of_run in itertools.groupby(sorted(found, key=_run_of), _run_of):
@@ -239,7 +242,7 @@ def _record(ledger: Ledger, arguments: argparse.Namespace) -> None:
     check_runs(bills)
     for run, bill in bills:
         bill.pay(run)
-        note(f"payment {run.hex()} of account {arguments.account!r} is entered: {limit.words(bill.loss)}")
+        note(f"payment {run.hex()} of account {arguments.account!r} is entered: {account.limit.words(bill.loss)}")
 
 
 def _run_of(found: tuple[PrivacyStatement, str]) -> bytes:

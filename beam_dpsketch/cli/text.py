@@ -35,12 +35,12 @@ class AnswerError(OneCodeError):
 
 
 @contextlib.contextmanager
-def in_words_of(kind: type[OneCodeError], *errors: type[Exception]) -> Iterator[None]:
-    """Convert errors of these types to a kind that the command handles."""
+def in_words_of(kind: type[OneCodeError], *errors: type[Exception], place: str = "") -> Iterator[None]:
+    """Convert errors of these types to a kind that the command handles, and begin their messages with their place."""
     try:
         yield
     except errors as error:
-        raise kind.of(error) from None
+        raise kind.of(error, lambda each: f"{place}{each.message}") from None
 
 
 def note(message: object, *more: str) -> None:

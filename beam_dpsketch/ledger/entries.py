@@ -67,7 +67,9 @@ class Account:
     def check_terms(self, privacy_unit: PrivacyUnit, relation: NeighboringRelation) -> None:
         """Refuse a release whose unit or relation differs from the account's."""
         if privacy_unit not in ACCOUNT_UNITS[self.privacy_unit]:
-            what, more = f"account {self.name!r}, which protects {ACCOUNT_UNITS[self.privacy_unit][0].value}", ""
+            what = f"account {self.name!r}, which protects {ACCOUNT_UNITS[self.privacy_unit][0].value}"
+            unit = next((name for name, units in ACCOUNT_UNITS.items() if privacy_unit in units), None)
+            more = f". Use an account that `dpsketch ledger create` makes with --privacy-unit {unit}"
             if privacy_unit in (PrivacyUnit.PRIVACY_ID_IN_WINDOW, PrivacyUnit.PRIVACY_ID_IN_PERIOD):
                 more = ". Set max_windows without period in its settings, so that a single bound covers all windows"
             words = f"must match {what}. The release protects {privacy_unit.value}{more}"

@@ -125,6 +125,10 @@ def test_a_release_above_the_limit_or_of_another_unit_is_not_recorded(tmp_path: 
             f"[dpsketch-{code}]"
             in run("ledger", "record", ledger.address, "visits", str(RELEASES / name) + ".dpsketch")[1]
         )
+    files = [str(RELEASES / f"{name}.dpsketch") for name in ("cities", "words")]
+    code, said = run("ledger", "record", ledger.address, "visits", *files)
+    assert (code, f"{files[1]}: privacy_unit must match account" in said) == (2, True)
+    assert "`dpsketch ledger create` makes with --privacy-unit record" in said
     assert not ledger.paid("visits")
 
 
