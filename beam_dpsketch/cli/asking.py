@@ -20,7 +20,7 @@ from beam_dpsketch.answers.questions.entries import Answered, QuestionKind, Take
 from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind, even_values
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.output import Said, Say, add_format, print_rows, say_notes
-from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, read_stored, window_of
+from beam_dpsketch.cli.stored import Stored, add_files, add_key, name_without_window, read_stored, window_of, with_key
 from beam_dpsketch.cli.text import (
     DONE,
     NO_ANSWER,
@@ -253,8 +253,7 @@ def add_answer_options(
     parser: argparse.ArgumentParser, candidates: str = "the public items that --top chooses from, one per line"
 ) -> None:
     """Declare the options for releases, items, windows and confidence. `candidates` is the help for `--candidates`."""
-    words = "only the releases of this output key, with a value for each column"
-    parser.add_argument("--key", nargs="+", action="extend", metavar="VALUE", help=words)
+    add_key(parser)
     parser.add_argument("--metric", metavar="NAME", help="only this metric of a release with several metrics")
     parser.add_argument("--candidates", metavar="FILE", help=candidates)
     parser.add_argument("--type", choices=ITEM_TYPES, help="the type of the items in a sketch (text)")
@@ -315,18 +314,7 @@ def read_question(arguments: argparse.Namespace) -> Ask:
 
 def read_asked(arguments: argparse.Namespace) -> list[Stored]:
     """Read the releases, restricted to the requested output key."""
-    stored = read_stored(arguments.files)
-    if arguments.key is not None:
-        stored = [
-            each
-            for each in stored
-            if each.key is not None and [*map(in_words, each.key_columns.values())] == arguments.key
-        ]
-        if not stored:
-            raise AnswerError(
-                "no release in these files has this --key. Give a value for each column of a key. `dpsketch inspect` "
-                "lists the keys"
-            )
+    stored = with_key(read_stored(arguments.files), arguments.key)
     if arguments.windows and all(isinstance(each.released, Released) for each in stored):
         raise UsageError("--windows requires timeline rows, and these files contain none")
     return stored

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -73,6 +73,25 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     """Declare the release files that a command reads."""
     words = "files of releases, patterns with wildcards, or folders; give them before the options"
     parser.add_argument("files", nargs="+", metavar="FILE", help=words)
+
+
+def add_key(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that selects an output key."""
+    words = "only the releases of this output key, with a value for each column"
+    parser.add_argument("--key", nargs="+", action="extend", metavar="VALUE", help=words)
+
+
+def with_key(stored: list[Stored], key: list[str] | None) -> list[Stored]:
+    """Select the releases of a key. `None` selects all releases."""
+    if key is None:
+        return stored
+    found = [each for each in stored if each.key is not None and [*map(in_words, each.key_columns.values())] == key]
+    if not found:
+        raise AnswerError(
+            "no release in these files has this --key. Give a value for each column of a key. `dpsketch inspect` "
+            "lists the keys"
+        )
+    return found
 
 
 def read_stored(names: Sequence[str]) -> list[Stored]:
@@ -185,6 +204,8 @@ def _stored(path: str, element: Any, file: str) -> Stored:
     return Stored(path, key, released, file)
 
 
+Said: TypeAlias = tuple[str, PrivacyStatement, str]
+"""Title of a release, its privacy statement and the statement's text."""
 RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6
 
 
@@ -192,7 +213,9 @@ def declare_inspect(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `inspect`."""
     add_files(parser)
     add_format(parser)
-    parser.add_argument("--privacy", action="store_true", help="print the whole privacy statement of each release")
+    add_key(parser)
+    words = "print the whole privacy statement of each run, and what differs between its releases"
+    parser.add_argument("--privacy", action="store_true", help=words)
     add_output_options(parser, ["parquet"], required=False)
 
 
@@ -210,6 +233,8 @@ def inspect(arguments: argparse.Namespace) -> int:
     stored, nothing, damaged = read_all(arguments.files)
     for error in damaged:
         note(error)
+    if arguments.key is not None:
+        stored, nothing = with_key(stored, arguments.key), []
     rows = [*map(describe, stored), *map(_describe_nothing, nothing)]
     said = [(each.title, each.released.privacy, each.released.privacy.text()) for each in stored]
     said += [(each.path, each.spent.privacy, str(each.spent)) for each in nothing]
@@ -229,18 +254,30 @@ def inspect(arguments: argparse.Namespace) -> int:
     say_notes((each.title, each.released.clipping(), each.released.notes) for each in stored)
     print_rows(rows, arguments, {"holds": "contents (±95 %)"})
     if arguments.privacy and arguments.format == "table":
-        for title, _, words in said:
-            write(sys.stdout, f"\n{printable(title)}:\n{words}\n")
+        _print_statements(said)
     return WRONG_USAGE if damaged else DONE
+
+
+def _print_statements(said: list[Said]) -> None:
+    """Print the lines that all releases of a run share, then the other lines of each release."""
+    by_run: dict[frozenset[bytes], list[tuple[str, list[str]]]] = {}
+    for title, privacy, words in said:
+        of_run = by_run.setdefault(frozenset(runs(privacy.release_ids)), [])
+        of_run.append((printable(title), words.splitlines()))
+    for (title, lines), *others in by_run.values():
+        shared = [line for line in lines if others and all(line in each for _, each in others)]
+        if others:
+            write(sys.stdout, "\n".join((f"\n{title} and {len(others)} more:", *shared, "")))
+        for name, each in ((title, lines), *others):
+            if own := [line for line in each if line not in shared]:
+                write(sys.stdout, "\n".join((f"\n{name}:", *own, "")))
 
 
 def _in_unicode(part: Any) -> str | None:
     return None if part is None else in_words(part).encode("utf-8", "backslashreplace").decode()
 
 
-def _parquet(
-    rows: list[dict[str, Any]], said: list[tuple[str, PrivacyStatement, str]], releases: list[bytes | None]
-) -> bytes:
+def _parquet(rows: list[dict[str, Any]], said: list[Said], releases: list[bytes | None]) -> bytes:
     """Format rows as Parquet with statements, all release ids, and the bytes for `from_bytes`."""
     import pyarrow.parquet as pq  # lazy import: slow
 

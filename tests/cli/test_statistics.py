@@ -90,6 +90,10 @@ def test_it_is_shown_written_and_added_up() -> None:
     assert oslo is not None
     assert abs(float(oslo[1]) - 60) < 7  # sigma is 1
     assert "(unit: the contribution of one record)" in printed
+    assert [printed.count(f"\n{heading}  ") for heading in ("Guarantee", "Noise", "Contents")] == [1, 1, 3]
+    code, printed = run("inspect", "x.dpsketch", "--privacy", "--key", "Oslo")
+    assert (code, printed.count("\nContents  "), "x.dpsketch, key Oslo:" in printed) == (0, 1, True)
+    assert run("inspect", "x.dpsketch", "--key", "Paris")[0] == 1
     assert run("inspect", "x.dpsketch", "--output", "x.parquet")[0] == 0
     assert pq.read_table("x.parquet")["kind"].to_pylist() == ["statistics"] * 3
     assert "       3     1    1" in run("spent", "x.dpsketch")[1]
