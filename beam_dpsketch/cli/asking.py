@@ -431,5 +431,5 @@ def _with_values(ask: Ask, released: Released, item_type: ItemType | None, say: 
     what = readers.get(ask.entry.takes, lambda given: given)(ask.what)
     candidates = ask.candidates
     if candidates is not None:
-        candidates = read_values(refuse_item_column(candidates, [released.privacy]), released, item_type)
+        candidates = read_values(refuse_item_column([*candidates], [released.privacy]), released, item_type)
     return dataclasses.replace(ask, what=what, candidates=candidates)

@@ -77,7 +77,13 @@ def show_spent(arguments: argparse.Namespace) -> int:
         "can be less than the sum. Other releases about these people add to it."
     )
     if len(spent) > 1:
-        note("lines with different privacy units or relations are different guarantees, and cannot be added up")
+        words = "lines with different privacy units or relations are different guarantees, and cannot be added up"
+        if {each.privacy_unit.is_one_record for each in spent} == {True, False}:
+            words += (
+                ". A release of single records without keys_delta costs a person with k records up to k^2 times its "
+                "rho, or k times its epsilon if delta is 0"
+            )
+        note(words)
     return WRONG_USAGE if damaged else DONE
 
 
@@ -229,7 +235,8 @@ def _record(ledger: Ledger, arguments: argparse.Namespace) -> None:
         words = "a release is NOT PRIVATE, because the seed of its noise is public, so no payment covers it"
         raise UsageError(f"{words}. Record the other files alone")
     account = ledger.account(arguments.account)
-    for path, (statement, _) in zip((each.path for each in (*stored, *nothing)), found, strict=True):
+    paths = [*(each.path for each in stored), *(each.path for each in nothing)]
+    for path, (statement, _) in zip(paths, found, strict=True):
         with in_words_of(UsageError, ArgumentError, place=f"{path}: "):
             account.check_terms(statement.privacy_unit, statement.relation)
     payer = payer_of(ledger.address, arguments.account, who=arguments.who, period=arguments.period)

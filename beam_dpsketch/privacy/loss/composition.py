@@ -51,6 +51,9 @@ The same argument applies to delta. If a unit is added, exceptions are needed on
 unit. Hence if a unit leaves a mechanism, and another enters the other, each data set has the exceptions of a single
 mechanism.
 
+Groups. If any one record is protected, a person with k records is a chain of k neighbors. A mechanism without delta
+then loses k^2 rho for the person (Bun and Steinke 2016, Proposition 1.9), and k epsilon if it is pure.
+
 Attack accuracy. An attacker has both inputs, considers them equally likely, sees all outputs, and guesses which input
 was used. The best guess is right with probability (1 + t) / 2, where t is the total variation distance between the two
 laws of the outputs (Neyman and Pearson). `attack_accuracy` uses the smaller of two bounds on t:

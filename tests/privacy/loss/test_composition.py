@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE
-from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec
+from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.loss import composition, gaussian_curve
 from beam_dpsketch.privacy.loss.composition import Loss, composed_delta
 from beam_dpsketch.privacy.mechanism import change_factor
@@ -32,6 +33,18 @@ def lost(rho: Fraction, relation: NeighboringRelation, has_signs: bool, one: Par
     variance = change_factor(relation, has_signs=has_signs) / (2 * rho)
     most = 4 if has_signs else 2
     return (Fraction(most) if one and two else Fraction(bool(one) + bool(two))) / (2 * variance)
+
+
+@pytest.mark.parametrize("k", [2, 10])
+def test_a_person_with_k_records_attains_the_loss_of_a_group(k: int) -> None:
+    """The noise for single records is that for k records with k^2 rho, or with k epsilon, without slack."""
+    spec, rho, epsilon = SketchSpec(depth=2, width=8), Fraction(1, 100), Fraction(1, 10)
+    for of_record, of_person in (({"rho": rho}, {"rho": k**2 * rho}), ({"epsilon": epsilon}, {"epsilon": k * epsilon})):
+        record = ReleaseTerms(PrivacySpec(**of_record, summary_counts=None))
+        privacy = PrivacySpec(**of_person, summary_counts=None)
+        person = ReleaseTerms(privacy, RecordBounds(k), privacy_unit=PrivacyUnit.PRIVACY_ID)
+        assert calibrate(spec, record) == calibrate(spec, person)
+    assert 7.70 < ReleaseTerms(PrivacySpec(rho=Fraction(1, 10) + 100 * rho, delta=1e-6)).epsilon < 7.71
 
 
 def composed(tree: Leaf | Combination, losses: dict[str, Loss]) -> Loss:
