@@ -131,6 +131,7 @@ class Plan:
     Metrics:
 
     * `errors`: the name and size of each metric's error, from the noise alone.
+    * `by_bound`: these errors of each metric by `max_norm` or `max_records`. Empty if the privacy unit is a record.
 
     Attributes:
       spec: the sketch.

@@ -18,11 +18,22 @@ from beam_dpsketch.exact.reading.items import WeightedItems
 from beam_dpsketch.exact.reading.selectors import Items, Selector, check_selector
 from beam_dpsketch.exact.sketches.listed_items import CountSpec
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec, argument_of
-from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.calibration import Calibration, calibrate
 from beam_dpsketch.noise.tables import NoisyTable, aside
+from beam_dpsketch.planning.advice import errors_by_bound
 from beam_dpsketch.planning.expected_error import CONFIDENCE
 from beam_dpsketch.planning.kinds.sketched import AnySketch, calibrated
-from beam_dpsketch.planning.plan import Line, Plan, copies_in_words, in_digits, in_table, paid_in_words, under_norm
+from beam_dpsketch.planning.plan import (
+    Line,
+    Plan,
+    alternatives,
+    bound_in_words,
+    copies_in_words,
+    in_digits,
+    in_table,
+    paid_in_words,
+    under_norm,
+)
 from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -202,8 +213,27 @@ class Metrics(Count):
             warnings=terms.warnings(),
             about=(Line(f"{names}, of the same records", fields={"kind": "metrics", "keys": keys}, label="Metrics"),),
             noisy=f"each counter{under_norm(terms)}; {paid_in_words(terms)}",
-            expected=(_expected(calibrated, self.errors(terms.under(1), calibrated.per_table)),),
+            expected=(
+                _expected(calibrated, self.errors(terms.under(1), calibrated.per_table)),
+                self._by_bound(calibrated),
+            ),
         )
+
+    def _by_bound(self, calibrated: Calibration) -> Line:
+        terms, given = calibrated.terms, calibrated.per_table
+        errors = functools.cache(lambda at: self.errors(at, given if at == terms else calibrate(self.spec, at)))
+
+        def error(name: str, at: ReleaseTerms) -> float:
+            return errors(at)[name][1]
+
+        by_bound = {name: errors_by_bound(terms, functools.partial(error, name)) for name in self.metrics}
+        words = alternatives("", by_bound, f"What would change these errors (noise only), by {bound_in_words(terms)}")
+        fields = {
+            name: [{"bound": float(each.setting), "error": each.error} for each in row]
+            for name, row in by_bound.items()
+        }
+        is_shown = any(by_bound.values()) and not terms.privacy_unit.over_horizon
+        return Line(words if is_shown else "", "by_bound", by_bound, {"by_bound": fields})
 
 
 def _error_of(units: NoisyTable) -> tuple[str, float]:

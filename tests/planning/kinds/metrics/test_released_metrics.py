@@ -162,6 +162,15 @@ def test_what_is_explained_and_displayed_names_each_metric() -> None:
     assert shown["metrics.mean"] == "statistics, 1/4 of rho"
 
 
+@pytest.mark.parametrize("bounds", [NormBound, RecordBounds])
+def test_a_plan_lists_the_errors_at_other_bounds(bounds: Any) -> None:
+    plans = {size: ReleaseSpec(Metrics(TWO), PRIVACY, PrivacyId("id", bounds(size))).plan(1000) for size in (10, 20)}
+    for name, row in plans[10].by_bound.items():
+        assert dict(row)[20] == plans[20].errors[name][1] > dict(row)[10] == plans[10].errors[name][1]
+    assert "What would change these errors (noise only), by " in str(plans[10])
+    assert "What would change" not in str(ReleaseSpec(Metrics(TWO), PRIVACY, Record()).plan(1000))
+
+
 def test_the_whole_answers_what_is_counted_aside_and_a_metric_says_to_ask_it() -> None:
     released = release_frame(TABLE, ReleaseSpec(Metrics(TWO), PrivacySpec(rho=HUGE), Record()))
     (row,) = Ask("records").answer(released).rows
