@@ -46,7 +46,7 @@ EXTRAS = {
 setup(
     name="beam-dpsketch",
     version="0.1.0",
-    description="Differentially private frequencies, top-K lists and quantiles from Apache Beam",
+    description="Differentially private counts, top-K lists, quantiles and means from tables and Apache Beam",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     author="The beam_dpsketch authors",
