@@ -17,7 +17,7 @@ import pyarrow as pa
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, PrivacySpec, Record, SummaryCounts
+from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, Record, SummaryCounts
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, RecordRule
@@ -32,7 +32,7 @@ from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.privacy.summary_counts import BINS, LOST, LostCounter, histogram
 from beam_dpsketch.transforms.steps.windows import last_time, windows_of
 from tests.helpers import norms
-from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, Unit, elements_of, units_of
+from tests.helpers.loss_settings import NORM, SPECS, Layout, Setting, Unit, elements_of, units_of
 
 OF_RUN = "what all parts of a run tell"
 CHOICE, KEPT = "choice of the norm", "kept in the run"
@@ -63,10 +63,11 @@ class Kept(NamedTuple):
     value: Any
 
 
+@functools.lru_cache(maxsize=2)
 def kept_of(setting: Setting, relation: NeighboringRelation = ADD_OR_REMOVE_ONE) -> list[Kept]:
     """Return all that counts of all units, aside and in sketches; how units vote may depend on the relation."""
     every = None if setting.kind == "groups" else _EVERY
-    plan = setting.plan(PrivacySpec(rho=RHO, relation=relation, summary_counts=every))
+    plan = setting.plan(setting.privacy(relation, every))
     found = list(counted_in_windows(setting, plan))
     found += _second_votes(setting, plan, found)
     if plan.rows is None:
@@ -159,7 +160,9 @@ def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Ite
     groups = {_encode(*unit): (_protected(each, plan), each.end) for unit, each in zip(bounded, records, strict=True)}
     if not joint:
         table = table.drop_columns(["window"])
-    sketch_input = dataclasses.replace(setting.declared(PrivacySpec(rho=RHO)).sketch_input, over_time=plan.rows)
+    sketch_input = dataclasses.replace(
+        setting.declared(setting.privacy(ADD_OR_REMOVE_ONE, None)).sketch_input, over_time=plan.rows
+    )
     if isinstance(bounds, AutoNorm):
         yield from _lengths(table, NormRule(bounds.bound(1), sketch_input), groups)
         terms, bounds = terms.under(NORM), bounds.bound(NORM)
@@ -238,7 +241,7 @@ def _in_parts(setting: Setting, kept: pa.Table, bounds: Any, sums: pa.Table | No
 
 def _of_single(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
     """Yield what records count that are units of their own."""
-    counted = setting.declared(PrivacySpec(rho=RHO)).sketch_input
+    counted = setting.declared(setting.privacy(ADD_OR_REMOVE_ONE, None)).sketch_input
     aside: dict[str, Any] = {"counters": plan.terms.counters, "lost": plan.terms.lost}
     sketch_input = dataclasses.replace(counted, **aside, selection=plan.terms.votes)
     names, first = list[Any](sketch_input.side_names), len(sketch_input.counters)
@@ -279,7 +282,7 @@ def ends_of(layout: Layout, time: float) -> list[int]:
     else:
         windowfn = elements_of(layout).windowing.windowfn
     found = list(windowfn.assign(window.WindowFn.AssignContext(Timestamp(time))))
-    inside = [each for each in found if not layout.declared or (each.start >= 0 and each.end <= Timestamp(240))]
+    inside = [each for each in found if not layout.declared or (each.start >= 0 and each.end <= Timestamp(layout.end))]
     return [last_time(each).micros // 1000 for each in inside]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import random
@@ -25,6 +24,7 @@ from beam_dpsketch import (
     KeySelection,
     ListedItems,
     NormBound,
+    PrivacyBudget,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
@@ -53,6 +53,7 @@ from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.transforms.steps.windows import plan_of
 from tests.helpers import norms
 from tests.helpers.keyed_units import in_keys
+from tests.helpers.pairs import Cover
 from tests.helpers.pipelines import FN_API
 
 RHO = Fraction(1, 10)
@@ -120,6 +121,22 @@ COUNTS: dict[str, Callable[[Any], Any]] = {
     "metrics, people": _metrics,
     "count": lambda spec: PrivacyIdCount() if spec.counts_privacy_ids else RecordCount(),
 }
+EPSILON, REPORTED, SHARES = Fraction(1), 1e-5, 3
+
+
+def _share(*, keys_delta: Fraction = SHARES * DELTA, **whole: Any) -> PrivacySpec:
+    return PrivacyBudget(**whole, keys_delta=keys_delta).spend(share=Fraction(1, SHARES))
+
+
+LOSSES: dict[str, Callable[..., PrivacySpec]] = {
+    "rho": functools.partial(PrivacySpec, rho=RHO),
+    "epsilon and delta": functools.partial(PrivacySpec, epsilon=EPSILON, delta=REPORTED),
+    "laplace": functools.partial(PrivacySpec, epsilon=EPSILON, delta=REPORTED, noise="laplace"),
+    "pure": functools.partial(PrivacySpec, epsilon=EPSILON),
+    "share": functools.partial(_share, rho=RHO),
+    "share of epsilon and delta": functools.partial(_share, epsilon=EPSILON, delta=REPORTED),
+    "pure share": functools.partial(_share, epsilon=EPSILON, keys_delta=Fraction(0)),
+}
 SIDES: dict[str, SummaryCounts | None] = {
     "usual": SummaryCounts(),
     "none": None,
@@ -137,6 +154,12 @@ class Layout(NamedTuple):
     keys: str = "none"
     horizon: Horizon | None = None
 
+    @property
+    def end(self) -> int:
+        """The end of the declared range: that of the last whole window by 240 seconds."""
+        rest = self.size % self.step if self.size and self.step else 0
+        return 240 - rest
+
 
 class Setting(NamedTuple):
     """What is released, for whom, in which windows and keys."""
@@ -144,6 +167,11 @@ class Setting(NamedTuple):
     kind: str
     privacy_unit: Any
     layout: Layout
+    loss: str = "rho"
+
+    def privacy(self, relation: NeighboringRelation, sides: SummaryCounts | None) -> PrivacySpec:
+        """Return what the release may lose."""
+        return LOSSES[self.loss](relation=relation, summary_counts=sides)
 
     def declared(self, privacy: PrivacySpec) -> ReleaseSpec:
         """Return the declaration; raise as the transforms do if it cannot be."""
@@ -156,7 +184,7 @@ class Setting(NamedTuple):
             "chosen twice": KeySelection(DELTA, field="key", method="two_rounds"),
         }[self.layout.keys]
         weight = "n" if self.privacy_unit.bounds.says_max_weight else None
-        windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon
+        windows = TimeRange(0, self.layout.end) if self.layout.declared else self.layout.horizon
         count, item = (
             COUNTS.get(self.kind, AnySketch)(SPECS[self.kind]),
             None if COUNTS.get(self.kind) is _metrics else "item",
@@ -175,12 +203,16 @@ class Setting(NamedTuple):
         """Return the windows and terms of the transforms."""
         return plan_of(elements_of(self.layout), self.declared(privacy))
 
+    def check(self, relation: NeighboringRelation, sides: SummaryCounts | None) -> None:
+        """Raise as the transforms do if they refuse the setting."""
+        privacy = self.privacy(relation, sides)
+        self.declared(privacy).count.calibrate(self.plan(privacy).terms)
+
     def is_possible(self) -> bool:
         """Return whether the transforms accept it, under both relations, with any shares of summary counts."""
         try:
             for relation, sides in itertools.product(NeighboringRelation, SIDES.values()):
-                privacy = PrivacySpec(rho=RHO, relation=relation, summary_counts=sides)
-                self.declared(privacy).count.calibrate(self.plan(privacy).terms)
+                self.check(relation, sides)
         except RefusalError:
             return False
         return True
@@ -253,7 +285,7 @@ def units_of(setting: Setting) -> Iterator[Unit]:
         yield [
             (key, time, item, sign * bounds.max_weight) for key, time in place for item in some for _ in range(times)
         ]
-    rng = random.Random(re.sub(r"\w+=", "", repr(setting)))  # renamed settings draw the same
+    rng = random.Random(re.sub(r"\w+=", "", f"Setting{setting[:3]}"))  # renamed settings draw the same
     for _ in range(4):
         drawn = [rng.choice(rng.choice(places)) for _ in range(rng.randint(1, 4))]
         yield [(*each, rng.choice(items), rng.choice(signs) * rng.randint(1, bounds.max_weight)) for each in drawn]
@@ -279,6 +311,11 @@ UNITS: list[Callable[..., Any]] = [
             NormBound(Fraction(3, 2), max_weight=9, max_keys=2),
             AutoNorm(max_weight=9),
             AutoNorm(max_weight=9, signed=True),
+            AutoNorm(max_weight=9, max_keys=2),
+            NormBound(2, norm="l1"),
+            NormBound(Fraction(3, 2), max_weight=9, signed=True, norm="l1"),
+            NormBound(Fraction(5, 2), max_per_item=1, max_keys=2, norm="l1"),
+            AutoNorm(max_weight=9, norm="l1"),
         )
     ),
 ]
@@ -288,25 +325,58 @@ LIMITS: list[dict[str, int]] = [
     *({"max_windows": most} for most in (1, 2)),
     *({"max_windows": most, "period": period} for most, period in ((1, 60), (1, 120), (2, 120))),
 ]
-LAYOUTS = [
-    *(Layout(keys=keys) for keys in ("none", "one", "listed", "open", "chosen", "chosen twice")),
+WINDOWS = [
+    Layout(),
     *(
-        Layout(size, step, declared, streaming, keys)
-        for (size, step), declared, streaming, keys in itertools.product(
-            ((60, None), (120, 60)), (False, True), (False, True), ("none", "listed", "open", "chosen", "chosen twice")
+        Layout(size, step, declared, streaming)
+        for (size, step), declared, streaming in itertools.product(
+            ((60, None), (120, 60), (150, 60)), (False, True), (False, True)
         )
     ),
     *(
-        Layout(streaming=streaming, keys=keys, horizon=Horizon(0, 60, 4, mechanism))
-        for streaming, keys, mechanism in itertools.product(
-            (False, True), ("none", "listed", "chosen", "chosen twice"), MECHANISMS
-        )
+        Layout(streaming=streaming, horizon=Horizon(0, 60, 4, mechanism))
+        for streaming, mechanism in itertools.product((False, True), MECHANISMS)
     ),
 ]
+IN_KEYS = ("none", "one", "listed", "open", "chosen", "chosen twice")
+LAYOUTS = [windows._replace(keys=keys) for windows, keys in itertools.product(WINDOWS, IN_KEYS)]
+DIMENSIONS: dict[str, list[Any]] = {
+    "loss": [*LOSSES],
+    "relation": [*NeighboringRelation],
+    "sides": [*SIDES],
+    "privacy_unit": UNITS,
+    "limit": LIMITS,
+    "windows": WINDOWS,
+    "keys": [*IN_KEYS],
+    "kind": [*SPECS],
+}
 
 
-def units() -> Iterator[Any]:
-    """All units, ids with all limits that suit their bounds."""
-    for privacy_unit, limit in itertools.product(UNITS, LIMITS):
-        with contextlib.suppress(TypeError, ValueError):
-            yield privacy_unit(**limit)
+class Row(NamedTuple):
+    """A setting, with the relation and the name of the shares of summary counts."""
+
+    setting: Setting
+    relation: NeighboringRelation
+    sides: str
+
+    @classmethod
+    def of(
+        cls, privacy_unit: Any, limit: Any, windows: Layout, keys: str, kind: str, loss: str, relation: Any, sides: str
+    ) -> Row | None:
+        """Return the row of these values; `None` if the package refuses it, with a code for each reason."""
+        if limit and isinstance(privacy_unit(), Record):
+            return None  # single records have no limit
+        try:
+            setting = Setting(kind, privacy_unit(**limit), windows._replace(keys=keys), loss)
+            setting.check(relation, SIDES[sides])
+        except RefusalError as error:
+            codes = [each.code for each in error.refusals]
+        else:
+            return cls(setting, relation, sides)
+        assert all(codes), "a refusal has no code"
+        return None
+
+
+def all_pairs() -> Cover:
+    """Return rows for all pairs of settings."""
+    return Cover(DIMENSIONS, Row.of)

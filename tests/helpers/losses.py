@@ -2,7 +2,7 @@
 
 A unit is a list of records. What the rules of bounding keep of it becomes exact counters of each release, a part. Each
 counter is divided by the root of 2 sigma^2 of its noise, so that the loss of a pair of inputs is the squared distance
-of two units.
+of two units; or by the scale of Laplace noise, and then it is the sum of absolute differences.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacySpec, PrivacyStatement, ReleaseTerms, SummaryCounts
+from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacyStatement, ReleaseTerms, SummaryCounts
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.exact.reading.items import SECOND, VOTES
 from beam_dpsketch.exact.sketches import raw_type
@@ -24,14 +24,16 @@ from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.noise.noising import Part, release_parts
 from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.summary_counts import LOST
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 from tests.helpers import norms
 from tests.helpers.combinations import Parts
 from tests.helpers.kept_units import CHOICE, KEPT, OF_RUN, kept_of, table_of
-from tests.helpers.loss_settings import NORM, RHO, SPECS, Setting
+from tests.helpers.loss_settings import NORM, SPECS, Setting
 
 
 class Run:
@@ -39,23 +41,26 @@ class Run:
 
     Attributes:
       statement: of one release of the run.
-      grams: for each part, the inner products of what units add, over 2 sigma^2, (units, units). All rows over time of
-        a key are one part.
+      claimed: what the statement says a release loses: its rho, or the epsilon of Laplace noise.
+      choice: what decides which keys or items are published, or `None` without votes.
+      scale_bits: what counts is in units of 2^-scale_bits.
+      grams: for each part, the inner products of what units add, over 2 sigma^2, (units, units); for Laplace noise,
+        half of what the sizes of two units sum to beyond their distance. All rows over time of a key are one part.
       of_run: the same of what is told once for all parts: the choice of the norm, and what the run lost.
       of_tables: the same over all parts, for the counters and for each table aside.
     """
 
     def __init__(self, setting: Setting, relation: NeighboringRelation, sides: SummaryCounts | None) -> None:
-        privacy = PrivacySpec(rho=RHO, relation=relation, summary_counts=sides)
         if setting.layout.keys == "chosen twice" or setting.kind == "groups":
             keys._calibrated.cache_clear()  # which a planted fault would not reach
-        plan = setting.plan(privacy)
+        plan = setting.plan(setting.privacy(relation, sides))
         noise: dict[Any, Fraction] = {}
         terms = plan.terms
         if terms.norm is not None:
             noise[CHOICE] = choice_table(terms).parameter
             terms = terms.under(NORM)
         self.relation, self.setting, self.statement = relation, setting, statement_of(setting, terms)
+        self.claimed = claim_of(self.statement.loss)
         unit = terms.squared_unit
         squares = norms.squared_columns(SPECS[setting.kind])
         for number, sigma_squared in enumerate(self.statement.sigma_squared_per_level):
@@ -64,7 +69,8 @@ class Run:
         if (lost := self.statement.lost) is not None:
             noise[LOST] = lost.sigma_squared
             noise |= {} if lost.kept is None else {KEPT: lost.kept.sigma_squared * unit}
-        if (choice := keys.choose_keys(SPECS[setting.kind], terms)) is not None:
+        self.choice, self.scale_bits = keys.choose_keys(SPECS[setting.kind], terms), terms.scale_bits
+        if (choice := self.choice) is not None:
             note: Any = self.statement.keys
             noise[VOTES] = (note.votes if note.of_items else note).sigma_squared
             if choice.rounds is not None:
@@ -74,13 +80,22 @@ class Run:
         for part, (columns, added) in _added(
             setting, relation if setting.kind == "groups" else ADD_OR_REMOVE_ONE
         ).items():
-            scales = [float(2 * noise[column]) ** -0.5 if column in noise else 0.0 for column in columns]
+            scales = [self._scale(noise[column]) if column in noise else 0.0 for column in columns]
             scaled = added * np.array(scales)
-            self.grams[part if setting.layout.horizon is None else part[0]] += scaled @ scaled.T
+            self.grams[part if setting.layout.horizon is None else part[0]] += self._products(scaled)
             for table in set(columns):
                 own = scaled[:, [column == table for column in columns]]
-                self.of_tables["counters" if isinstance(table, int) else table] += own @ own.T
+                self.of_tables["counters" if isinstance(table, int) else table] += self._products(own)
         self.of_run = self.grams.pop(OF_RUN, np.zeros((1, 1)))
+
+    def _scale(self, parameter: Fraction) -> float:
+        return float(2 * parameter if self.statement.noise is Noise.GAUSSIAN else parameter / 2) ** -0.5
+
+    def _products(self, scaled: np.ndarray) -> np.ndarray:
+        if self.statement.noise is Noise.GAUSSIAN:
+            return scaled @ scaled.T
+        sizes = np.abs(scaled).sum(axis=1)
+        return (sizes[:, None] + sizes - np.array([np.abs(scaled - row).sum(axis=1) for row in scaled])) / 2
 
     def loss(self, first: dict[Any, int], second: dict[Any, int]) -> float:
         """Return the largest loss where a unit in some parts is replaced by one in others; in none, it is removed.
@@ -129,13 +144,18 @@ class Run:
                 lost = lengths.max()
                 if self.relation is not ADD_OR_REMOVE_ONE:
                     lost = max(lost, (lengths[:, None] + lengths[None, :] - 2 * gram).max())
-                found[table] = float(lost) / float(self.statement.rho * share)
+                found[table] = float(lost) / float(self.claimed * share)
         return found
 
     @functools.cached_property
     def two_parts(self) -> list[Any]:
         """The part that a unit changes most, and another."""
         return sorted(self.grams, key=lambda part: (-float(np.diag(self.grams[part]).max()), repr(part)))[:2]
+
+
+def claim_of(loss: Loss) -> Fraction:
+    """Return the epsilon of a loss by Laplace noise alone, or its rho."""
+    return loss.pure if loss.is_pure else loss.rho
 
 
 def _shares(said: PrivacyStatement) -> dict[Any, Fraction]:
