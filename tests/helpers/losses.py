@@ -23,6 +23,7 @@ from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.noise.noising import Part, release_parts
 from beam_dpsketch.noise.norms import choice_table
+from beam_dpsketch.noise.tables import NoisyTable
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -61,14 +62,13 @@ class Run:
             terms = terms.under(NORM)
         self.relation, self.setting, self.statement = relation, setting, statement_of(setting, terms)
         self.claimed = claim_of(self.statement.loss)
-        unit = terms.squared_unit
-        squares = norms.squared_columns(SPECS[setting.kind])
-        for number, sigma_squared in enumerate(self.statement.sigma_squared_per_level):
-            noise[number] = sigma_squared * unit * squares[number]
-        noise |= {note.names[0]: note.sigma_squared * unit for note in self.statement.side}
-        if (lost := self.statement.lost) is not None:
-            noise[LOST] = lost.sigma_squared
-            noise |= {} if lost.kept is None else {KEPT: lost.kept.sigma_squared * unit}
+        counters, aside = _drawn(setting, terms)
+        stated = self.statement.sigma_squared_per_level
+        assert stated == tuple(table.parameter for table in counters), "the noise that is drawn is not what is said"
+        for number, (table, amount) in enumerate(zip(counters, norms.amounts_of(SPECS[setting.kind]), strict=True)):
+            noise[number] = table.parameter * table.unit / amount**2
+        for table in aside:
+            noise[KEPT if table.names == ("kept",) else table.names[0]] = table.parameter * table.unit
         self.choice, self.scale_bits = keys.choose_keys(SPECS[setting.kind], terms), terms.scale_bits
         if (choice := self.choice) is not None:
             note: Any = self.statement.keys
@@ -164,6 +164,14 @@ def _shares(said: PrivacyStatement) -> dict[Any, Fraction]:
     if said.lost is not None:
         found |= {LOST: said.lost.share} | ({} if said.lost.kept is None else {KEPT: said.lost.kept.share})
     return found if said.norm_share is None else found | {CHOICE: said.norm_share}
+
+
+def _drawn(setting: Setting, terms: ReleaseTerms) -> tuple[tuple[NoisyTable, ...], tuple[NoisyTable, ...]]:
+    """Return the tables of the sketch as they are drawn, and those of the numbers aside."""
+    if setting.kind == "groups":
+        return (Counting.of(SPECS[setting.kind], terms).items,), ()
+    found = Calibration.of(SPECS[setting.kind], terms)
+    return found.counters, (*found.aside, *found.lost)
 
 
 def statement_of(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:
