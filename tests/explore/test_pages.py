@@ -219,7 +219,7 @@ def test_windows_are_chosen(browser: Browser, tmp_path: pathlib.Path) -> None:
     assert found == pytest.approx([expected.estimate, expected.lower, expected.upper])
     drawn = browser.run("return document.getElementById('time-chart').data[2].y")
     assert drawn == pytest.approx([timeline.between(each, each).estimate("Oslo") for each in range(4)])
-    assert "All changes together" in browser.text("#changes")
+    assert "The L2 distance" in browser.text("#changes")
 
 
 def test_windows_of_a_long_timeline(browser: Browser, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
