@@ -60,7 +60,7 @@ UNITS = {
     "records of an id": PrivacyId("item", WIDE, max_windows=WINDOWS),
     "norm": PrivacyId("item", NormBound(20)),
 }
-SECRET = "a secret of the tests, of 32 bytes or more"
+SECRET = "a secret of the tests, of 32 bytes or more, 1"
 
 
 def of_keys(keys: Any, visits: list[Visit] = VISITS, mechanism: Mechanism = "binned") -> Rows:
