@@ -45,6 +45,10 @@ class ErrorAt(NamedTuple):
     setting: float | Fraction
     error: float
 
+    def as_dict(self, name: str) -> dict[str, float]:
+        """Convert to plain values. `name` is the setting."""
+        return {name: float(self.setting), "error": self.error}
+
 
 @shown_plainly
 class Needed(NamedTuple):
@@ -91,8 +95,8 @@ class Advice(NamedTuple):
         return {
             "measure": self.measure,
             "bound": float(self.bound),
-            "by_bound": [{"bound": float(each.setting), "error": each.error} for each in self.by_bound],
-            "by_epsilon": [{"epsilon": float(each.setting), "error": each.error} for each in self.by_epsilon],
+            "by_bound": [each.as_dict("bound") for each in self.by_bound],
+            "by_epsilon": [each.as_dict("epsilon") for each in self.by_epsilon],
             "needed": {**self.needed._asdict(), **needed},
             "crossover": self.crossover,
         }

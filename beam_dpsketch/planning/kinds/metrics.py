@@ -228,10 +228,7 @@ class Metrics(Count):
 
         by_bound = {name: errors_by_bound(terms, functools.partial(error, name)) for name in self.metrics}
         words = alternatives("", by_bound, f"What would change these errors (noise only), by {bound_in_words(terms)}")
-        fields = {
-            name: [{"bound": float(each.setting), "error": each.error} for each in row]
-            for name, row in by_bound.items()
-        }
+        fields = {name: [each.as_dict("bound") for each in row] for name, row in by_bound.items()}
         is_shown = any(by_bound.values()) and not terms.privacy_unit.over_horizon
         return Line(words if is_shown else "", "by_bound", by_bound, {"by_bound": fields})
 

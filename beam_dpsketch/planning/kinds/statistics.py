@@ -148,7 +148,7 @@ def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Itera
     )
     if terms.privacy_unit.over_horizon:
         words = of_others = ""
-    fields = [{"bound": float(each.setting), "error": each.error} for each in by_bound]
+    fields = [each.as_dict("bound") for each in by_bound]
     yield Line(words, "count", count, {"count_half_width": count})
     yield Line("", "mean", mean, {"mean_half_width": mean})
     yield Line(of_others if by_bound else "", "by_bound", by_bound, {"by_bound": fields})
