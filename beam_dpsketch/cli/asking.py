@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -20,7 +19,16 @@ from beam_dpsketch.answers.questions.entries import Answered, QuestionKind, Take
 from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind, even_values
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.output import Said, Say, add_format, print_rows, say_notes
-from beam_dpsketch.cli.stored import Stored, add_files, add_key, name_without_window, read_stored, window_of, with_key
+from beam_dpsketch.cli.stored import (
+    Stored,
+    add_files,
+    add_key,
+    files_in_tables,
+    name_without_window,
+    read_stored,
+    window_of,
+    with_key,
+)
 from beam_dpsketch.cli.text import (
     DONE,
     NO_ANSWER,
@@ -202,12 +210,11 @@ def moments(
         if isinstance(each.released, Released) and window is not None:
             moment = Moment(read_time(window.split("/")[0], ""), each.released)
             found.setdefault((name_without_window(each.path), each.key), []).append((moment, each))
-    series = {name for name, _ in found}
-    file = os.path.basename if len({*map(os.path.basename, series)}) == len(series) else str
+    files = files_in_tables({name for name, _ in found})
     for (name, _), of_key in found.items():
         _check_number(len(of_key))
         in_order, first = sorted((moment for moment, _ in of_key), key=lambda moment: moment.time), of_key[0][1]
-        yield first.title, {"file": file(name), **first.key_columns}, in_order
+        yield first.title, {"file": files[name], **first.key_columns}, in_order
     for rows in group_rows(stored, horizon, windows):
         try:
             yield rows.title, rows.place, rows.each_window(so_far=so_far)

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
@@ -129,13 +129,17 @@ def read_all(names: Sequence[str]) -> tuple[list[Stored], list[Nothing], list[Fo
             found += [(path, element) for element in read_elements(path)]
         except FormatError as error:
             damaged.append(error)
-    files = {path: os.path.basename(path) for path in paths.values()}
-    if len({*files.values()}) < len(files):
-        files = {path: path for path in files}
+    files = files_in_tables(paths.values())
     stored = [_stored(path, element, files[path]) for path, element in found if not isinstance(element, Unreleased)]
     known = runs([release_id for each in stored for release_id in each.released.privacy.release_ids])
     nothing = [Nothing(path, each) for path, each in found if isinstance(each, Unreleased)]
     return stored, [each for each in nothing if not runs(each.spent.privacy.release_ids) & known], damaged
+
+
+def files_in_tables(paths: Collection[str]) -> dict[str, str]:
+    """Shorten different paths to names of files, unless two files have the same name."""
+    files = {path: os.path.basename(path) for path in paths}
+    return files if len({*files.values()}) == len(files) else {path: path for path in paths}
 
 
 def window_of(path: str) -> str | None:
@@ -204,7 +208,7 @@ def _stored(path: str, element: Any, file: str) -> Stored:
     return Stored(path, key, released, file)
 
 
-Said: TypeAlias = tuple[str, PrivacyStatement, str]
+TitledStatement: TypeAlias = tuple[str, PrivacyStatement, str]
 """Title of a release, its privacy statement and the statement's text."""
 RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6
 
@@ -258,7 +262,7 @@ def inspect(arguments: argparse.Namespace) -> int:
     return WRONG_USAGE if damaged else DONE
 
 
-def _print_statements(said: list[Said]) -> None:
+def _print_statements(said: list[TitledStatement]) -> None:
     """Print the lines that all releases of a run share, then the other lines of each release."""
     by_run: dict[frozenset[bytes], list[tuple[str, list[str]]]] = {}
     for title, privacy, words in said:
@@ -277,7 +281,7 @@ def _in_unicode(part: Any) -> str | None:
     return None if part is None else in_words(part).encode("utf-8", "backslashreplace").decode()
 
 
-def _parquet(rows: list[dict[str, Any]], said: list[Said], releases: list[bytes | None]) -> bytes:
+def _parquet(rows: list[dict[str, Any]], said: list[TitledStatement], releases: list[bytes | None]) -> bytes:
     """Format rows as Parquet with statements, all release ids, and the bytes for `from_bytes`."""
     import pyarrow.parquet as pq  # lazy import: slow
 
