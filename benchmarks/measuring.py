@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -22,6 +23,12 @@ def seconds(run: Callable[[], object], clock: Clock = time.process_time) -> floa
     start = clock()
     run()
     return clock() - start
+
+
+def seconds_of_children() -> float:
+    """Processor time of all processes that this one has started and waited for."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def in_turns(runs: Mapping[str, Callable[[], Measured]], repetitions: int) -> dict[str, list[Measured]]:

@@ -8,8 +8,8 @@ or a part: the 100 most frequent items and random others. For each it prints:
   RMSE        root mean square error over all that are asked, of the same; decoded also as a share of the median's
   width       mean width of 95 % intervals, of the release and decoded, beside that of noise alone ("floor")
   coverage    share of decoded intervals that hold the truth: of all, of f < 5, and of f >= 20
-  bars        the decoded RMSE is at most 1.02 times the median's, and 93 to 97 % of decoded intervals hold; for Zipf
-              items that occur also the shrunk ARE, and the decoded width over that of noise alone
+  bars        the decoded RMSE is at most 1.02 times the median's, and 93 to 97 % of decoded intervals hold; the
+              first row limits the shrunk ARE, and the decoded width over the width of noise alone
 Noise alone is the least that any decoder leaves. The rest is the price of intervals that hold for each class of
 weights: what is subtracted in a row is decided by the other rows. The narrowest sketch, 5 x 850, has about as many
 counters as there are items. No constant was chosen on these seeds, on flights or on the trace. A list of the items that

@@ -1,10 +1,10 @@
 """Query 5 of Nexmark: the auctions with most bids in each window, where bidders are protected.
 
-The generator follows that of Apache Beam's Nexmark suite, after NEXMark (Tucker, Tufte, Papadimos and Maier, 2008): of
-50 events 1 is a person, 3 are auctions and 46 are bids. A bid goes to the hot auction with probability 1 - 1/2, and
-otherwise to one of the last 100 auctions or the next 10. It comes from the hot bidder with probability
-1 - 1/`hot_bidders`, and otherwise from one of the last 1,000 people or the next 10. Each hundredth auction and person
-is hot until the next one is. Windows have 100,000 events, which are 10 seconds at 10,000 events a second, and do not
+The generator has the parameters of Apache Beam's Nexmark suite, after NEXMark (Tucker, Tufte, Papadimos and Maier,
+2008): 1 in 50 events is a person, 3 are auctions and 46 are bids. A bid goes to the hot auction with probability 1 -
+1/2, and otherwise to one of the last 100 auctions or the next 10. It comes from the hot bidder with probability 1 -
+1/`hot_bidders`, and otherwise from one of the last 1,000 people or the next 10. Each hundredth auction and person is
+hot until the next one is. Windows have 100,000 events, which are 10 seconds at 10,000 events a second, and do not
 overlap.
 """
 

@@ -6,7 +6,6 @@ a process of its own and its threads, variants taking turns. Takes about five mi
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.command import Command
-from benchmarks.measuring import in_turns, ratios
+from benchmarks.measuring import in_turns, ratios, seconds_of_children
 from benchmarks.table import Bar, Table, spread
 
 SEED, BAR = 1, 1.5
@@ -58,10 +57,9 @@ def write(folder: Path, records: int, files: int = 4) -> None:
 
 def seconds(command: list[str]) -> float:
     """Processor time of a process."""
-    before = os.times()
+    before = seconds_of_children()
     subprocess.run([sys.executable, *command], check=True, capture_output=True)
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    return seconds_of_children() - before
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.command import Command
-from benchmarks.measuring import in_turns, ratios
+from benchmarks.measuring import in_turns, ratios, seconds_of_children
 from benchmarks.speed.command_run import SEED, SETTINGS, write
 from benchmarks.table import Bar, Table, spread
 
@@ -71,7 +71,7 @@ def sample(process: int) -> tuple[int, dict[str, int]]:
 
 def measure(command: list[str]) -> Measured:
     """Run a process, and sample its threads."""
-    start, own, alone = time.perf_counter(), os.times(), 0.0
+    start, before_run, alone = time.perf_counter(), seconds_of_children(), 0.0
     before, known = 1, defaultdict[str, int](int)
     with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as run:
         while run.poll() is None:
@@ -81,12 +81,11 @@ def measure(command: list[str]) -> Measured:
             before = ready
             known.update(now)
             time.sleep(PAUSE)
-        wall, after = time.perf_counter() - start, os.times()
+        wall = time.perf_counter() - start
         assert run.returncode == 0
         assert run.stdout is not None
         memory = float(run.stdout.read())
-    processor = after.children_user + after.children_system - own.children_user - own.children_system
-    return Measured(alone, wall, processor, memory)
+    return Measured(alone, wall, seconds_of_children() - before_run, memory)
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def _words(place: float) -> str:
 class IPv4Domain(Domain):
     """All IPv4 addresses in numeric order. Reads integers, dotted text and `IPv4Address`, answers in dotted text.
 
-    Integers outside 32 bits are no addresses, and are not counted.
+    Does not count integers outside 32 bits, which are not addresses.
 
     >>> IPv4Domain().index(["10.0.0.1", 1, "no address", 1 << 32])[1].tolist()
     [True, True, False, False]
