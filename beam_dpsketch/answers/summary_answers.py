@@ -16,7 +16,7 @@ import math
 from abc import ABC, abstractmethod
 
 from beam_dpsketch import checks as _validate
-from beam_dpsketch.answers.privacy_statement import PrivacyStatement
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement, clipping_of_units
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.summary_counts import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping
@@ -49,9 +49,10 @@ class SummaryAnswers(ABC):
         """Estimate the number of privacy units in the release: people, if a `PrivacyId` names them.
 
         A unit counts once for each key and window that a release has or combines, and a combination adds the counts.
-        Bounds may be below 0. Raises `ValueError` if the release does not count units.
+        Bounds may be below 0. The answer's clipping is that of units, not of records. Raises `ValueError` if the
+        release does not count units.
         """
-        return self._note(UNITS).interval(confidence).of(self._clipping)
+        return self._note(UNITS).interval(confidence).of(clipping_of_units(self.privacy))
 
     def records(self, confidence: float = 0.95) -> Interval:
         """Estimate the number of records in the release, after bounding.

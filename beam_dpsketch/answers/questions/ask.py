@@ -78,7 +78,7 @@ class Ask:
             raise ArgumentError("", self.refusal(released), "E718")
         found = self.entry.asked(released, self.what, self.confidence, self.candidates)
         notes = (*released.notes, *getattr(found.answer, "notes", ()))
-        clipping = released.clipping()
+        clipping = getattr(found.answer, "clipping", None) or released.clipping()
         intervals = interval_words(self.confidence, clipping)
         return found._replace(intervals=intervals, notes=tuple(dict.fromkeys(notes)), clipping=clipping)
 
