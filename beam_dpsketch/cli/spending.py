@@ -15,7 +15,7 @@ from beam_dpsketch.cli.stored import DELTA_DIGITS, RHO_DIGITS, add_files, read_a
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, in_words_of, note, read_open_share, write
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.forms import read_exact
-from beam_dpsketch.errors import ArgumentError, FormatError, RefusalError, UsageError
+from beam_dpsketch.errors import ArgumentError, FormatError, LedgerError, RefusalError, UsageError
 from beam_dpsketch.errors import together as all_of
 from beam_dpsketch.frames.steps.plan import resolve
 from beam_dpsketch.ledger.entries import (
@@ -30,7 +30,7 @@ from beam_dpsketch.ledger.entries import (
 )
 from beam_dpsketch.ledger.ledger import Ledger, payer_of
 from beam_dpsketch.ledger.limits import MAX_COUNT, LossLimit
-from beam_dpsketch.ledger.paying import check_runs, check_together
+from beam_dpsketch.ledger.paying import check_together
 from beam_dpsketch.ledger.postgres import SCHEMA, USUAL_SCHEMA
 from beam_dpsketch.ledger.sums import Balance, largest, together
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, text, to_bytes
@@ -191,7 +191,7 @@ def _declare_ask(parser: argparse.ArgumentParser) -> None:
     ways.add_argument("--config", metavar="FILE", help="settings of the release")
     ways.add_argument("--epsilon", metavar="E", type=_number, help="epsilon of the release, in place of settings")
     ways.add_argument("--rho", metavar="R", type=_number, help="in place of epsilon")
-    parser.add_argument("--delta", metavar="D", type=_number, help="with epsilon; without it, the release is pure")
+    parser.add_argument("--delta", metavar="D", type=_number, help="with epsilon; without it, for Laplace noise alone")
     parser.add_argument("--period", metavar="P", help=_PERIOD)
 
 
@@ -209,9 +209,10 @@ def _ask(ledger: Ledger, arguments: argparse.Namespace) -> None:
     (total,) = check_together([payer.bill(loss, {"privacy_unit": unit, "relation": relation}, {})])
     limit = account.limit
     left = f"{limit.left_words(total)}{_like(limit.count(total, loss), 'this one')}"
+    laplace = " (Laplace noise alone; otherwise, set --delta)" * (arguments.config is None and loss.is_pure)
     note(
-        f"account {account.name!r} can pay for this release: {limit.words(loss)}. Left for one release after it: "
-        f"{left}. Nothing was spent"
+        f"account {account.name!r} can pay for this release: {limit.words(loss)}{laplace}. Left for one release after "
+        f"it: {left}. Nothing was spent"
     )
 
 
@@ -227,33 +228,39 @@ def _record(ledger: Ledger, arguments: argparse.Namespace) -> None:
     stored, nothing, damaged = read_all(arguments.files)
     if damaged:
         raise all_of(damaged)
-    found = [(each.released.privacy, each.released.spec.kind) for each in stored]
-    found += [(each.spent.privacy, "no key chosen") for each in nothing]
-    if any(len(runs(statement.release_ids)) > 1 for statement, _ in found):
+    found = [(each.path, each.released.privacy, each.released.spec.kind) for each in stored]
+    found += [(each.path, each.spent.privacy, "no key chosen") for each in nothing]
+    if any(len(runs(statement.release_ids)) > 1 for _, statement, _ in found):
         raise UsageError("a file contains a combination of several runs. Record the files of its runs instead")
-    if not all(statement.is_private for statement, _ in found):
+    if not all(statement.is_private for _, statement, _ in found):
         words = "a release is NOT PRIVATE, because the seed of its noise is public, so no payment covers it"
         raise UsageError(f"{words}. Record the other files alone")
     account = ledger.account(arguments.account)
-    paths = [*(each.path for each in stored), *(each.path for each in nothing)]
-    for path, (statement, _) in zip(paths, found, strict=True):
+    for path, statement, _ in found:
         with in_words_of(UsageError, ArgumentError, place=f"{path}: "):
             account.check_terms(statement.privacy_unit, statement.relation)
     payer = payer_of(ledger.address, arguments.account, who=arguments.who, period=arguments.period)
-    bills = []
+    bills, paid = [], []
     for run, of_run in itertools.groupby(sorted(found, key=_run_of), _run_of):
-        statements, (kind, *_) = zip(*of_run, strict=True)
+        paths, statements, (kind, *_) = zip(*of_run, strict=True)
         for spent in add_up(statements):
             terms = {"privacy_unit": spent.privacy_unit, "relation": spent.relation}
-            bills.append((run, payer.bill(spent.loss, terms, {"kind": kind, RECORDED: True})))
-    check_runs(bills)
+            bill = payer.bill(spent.loss, terms, {"kind": kind, RECORDED: True})
+            try:
+                bill.check_unpaid(run)
+            except LedgerError as error:
+                paid.append(LedgerError("", f"{', '.join(dict.fromkeys(paths))}: {error.message}", error.code))
+            bills.append((run, bill))
+    if paid:
+        raise all_of(paid)
+    check_together(bill for _, bill in bills)
     for run, bill in bills:
         bill.pay(run)
         note(f"payment {run.hex()} of account {arguments.account!r} is entered: {account.limit.words(bill.loss)}")
 
 
-def _run_of(found: tuple[PrivacyStatement, str]) -> bytes:
-    return found[0].release_ids[0][:RUN_BYTES]
+def _run_of(found: tuple[str, PrivacyStatement, str]) -> bytes:
+    return found[1].release_ids[0][:RUN_BYTES]
 
 
 def _like(count: int | None, other: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError, LedgerError
@@ -59,6 +59,15 @@ class AccountBill:
     def check_with(self, others: Iterable[AccountBill]) -> None:
         """Raise if the account cannot pay several bills in sequence, without spending."""
         check_together([self, *others])
+
+    def check_unpaid(self, run: bytes) -> None:
+        """Raise if a run is already paid for."""
+        with open_store(self.payer.address).reading() as execute:
+            book = Book(execute)
+            book.check_version()
+            known = book.of_payment(run.hex())
+            if known and known[-1].kind == SPEND:
+                self._check_same(known[-1], book)
 
     def pay(self, run: bytes) -> None:
         """Pay durably, or raise. Another payment for a run with the same name is free."""
@@ -156,18 +165,6 @@ def check_together(bills: Iterable[AccountBill]) -> list[Loss]:
             place = bill.payer.address, account.name, period
             spent[place] = bill._total(account, period, spent.get(place) or book.total(account.name, period))
     return [*spent.values()]
-
-
-def check_runs(bills: Sequence[tuple[bytes, AccountBill]]) -> None:
-    """Raise if a run is already paid for, or if accounts cannot pay all bills in sequence, without spending."""
-    for run, bill in bills:
-        with open_store(bill.payer.address).reading() as execute:
-            book = Book(execute)
-            book.check_version()
-            known = book.of_payment(run.hex())
-            if known and known[-1].kind == SPEND:
-                bill._check_same(known[-1], book)
-    check_together(bill for _, bill in bills)
 
 
 def account_of(book: Book, name: str) -> Account:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import shlex
 from fractions import Fraction
 from pathlib import Path
@@ -111,8 +112,9 @@ def test_a_release_is_recorded_once_with_its_loss(tmp_path: Path) -> None:
     spent = add_up(read_releases(RELEASES / "delays.dpsketch")[0].privacy for _ in range(2))[0].loss
     assert [each.loss for each in ledger.paid("visits")] == [spent, spent]
     assert {each.who for each in ledger.paid("visits")} == {"Ada"}
-    code, said = run(*record, str(RELEASES / "cities.dpsketch"))
-    assert (code, "has already paid for this release, by entry" in said) == (2, True)
+    code, said = run(*record, str(RELEASES / "cities.dpsketch"), str(RELEASES / "delays.dpsketch"))
+    assert code == 2
+    assert {*re.findall(r"(\w+)\.dpsketch: account 'visits' has already paid", said)} == {"cities", "delays"}
     assert "left for one release: rho = 0.1489" in (said := run("ledger", "show", ledger.address, "visits")[1])
     assert "that is 1 release like the last one" in said
     assert run("ledger", "verify", ledger.address)[0] == 0
@@ -160,6 +162,8 @@ def test_the_ledger_is_asked_without_paying(tmp_path: Path) -> None:
     code, said = run(*ask, "--config", str(RELEASES / "visits.yaml"))
     assert (code, "can pay for this release: rho = 0.1006. Left" in said) == (0, True)
     assert run(*ask, "--rho", "2/5")[0] == 2
+    assert "set --delta" not in said
+    assert "(Laplace noise alone; otherwise, set --delta). Left" in run(*ask, "--epsilon", "0.1")[1]
     assert not ledger.paid("visits")
 
 
