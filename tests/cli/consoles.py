@@ -23,7 +23,8 @@ from beam_dpsketch.cli.main import main
 from tests.helpers import golden
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = (ROOT / "docs" / "command_line.md", ROOT / "docs" / "explore.md", pathlib.Path(__file__).with_name("golden.md"))
+DOCUMENTED = ("command_line.md", "explore.md", "privacy_officers.md")
+PAGES = (*(ROOT / "docs" / name for name in DOCUMENTED), pathlib.Path(__file__).with_name("golden.md"))
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 CLIPPED = re.compile(r"up to [\d,]+(?= privacy ids may be clipped)")
