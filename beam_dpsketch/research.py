@@ -56,7 +56,7 @@ def check_sketch(
     """
 
     def exactly(several: Sequence[Any]) -> NDArray[np.object_]:
-        found = counters(several)
+        found = np.asarray(counters(several))
         if not np.issubdtype(found.dtype, np.integer):
             raise ArgumentError("counters", f"must be integers, got {found.dtype}", "E517")
         return found.astype(object)  # Python numbers do not overflow
@@ -110,7 +110,9 @@ def check_noise(
                 raise ArgumentError(
                     name, f"must be at least {found[name]:.6g}, the loss for a shift by {shift}", "E519"
                 )
-    drawn, again = (sample(_DRAWS, noise_for_tests(0).random_bytes(b"draws")) for _ in range(2))
+    drawn, again = (np.asarray(sample(_DRAWS, noise_for_tests(0).random_bytes(b"draws"))) for _ in range(2))
+    if not np.issubdtype(drawn.dtype, np.integer):
+        raise ArgumentError("sample", f"must draw integers, got {drawn.dtype}", "E520")
     if not np.array_equal(drawn, again):
         raise ArgumentError("sample", "must use random_bytes alone. Equal bytes gave different draws", "E520")
     counts, expected = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=len(values)), _DRAWS * np.exp(logs)

@@ -161,6 +161,8 @@ def test_draws_of_another_law_are_found() -> None:
         check_noise(gaussian, log_gaussian, reach=100, rho=1 / 18)
     with pytest.raises(ValueError, match=r"sample must draw values.*E520"):
         check_noise(wide, lambda values: log_gaussian(values) - 0.1, reach=100, rho=1 / 18)
+    with pytest.raises(ValueError, match=r"sample must draw integers, got float64.*E520"):
+        check_noise(lambda *given: wide(*given) / 2, log_gaussian, reach=100, rho=1 / 18)
 
 
 def test_the_page_shows_arrays_and_a_seed() -> None:
@@ -177,7 +179,7 @@ def test_the_page_shows_arrays_and_a_seed() -> None:
     [
         (lambda items: np.array([items.count(each) ** 2 for each in ITEMS]), "must be linear"),
         (lambda items: np.array([len(items) + 1]), "must be linear"),
-        (lambda items: np.array([len(items) / 2]), "must be integers, got float64"),
+        (lambda items: [len(items) / 2], "must be integers, got float64"),
         (lambda items: np.array([len(items) << 32]), "at least 18446744073709551616 squared"),
     ],
     ids=["squares", "offset", "floats", "overflow"],
@@ -190,7 +192,7 @@ def test_false_sketches_are_found(wrong: Any, words: str) -> None:
 
 
 def test_the_sketch_and_the_noise_of_the_page_pass_their_checks() -> None:
-    shape, error = printed_by(fenced("## Your own noise", PAGES["researchers"])).splitlines()
+    shape, error = printed_by(fenced("## Your own sketch and noise", PAGES["researchers"])).splitlines()
     assert shape == "(2, 8) epsilon = 1.3863"
     assert error == "epsilon must be at least 0.693147, the loss for a shift by 1 [dpsketch-E519]"
 

@@ -155,9 +155,8 @@ def draw(results: Path, tables: dict[str, list[Row]]) -> None:
 def main() -> None:
     """Measures, draws, writes the page and prints the demands."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "parts", nargs="*", help=f"of {', '.join(PARTS)}, peers or page (default: all but those; page: measure nothing)"
-    )
+    named = ", ".join(f"{part} (figure {FIGURES.index(part) + 1})" if part in FIGURES else part for part in PARTS)
+    parser.add_argument("parts", nargs="*", help=f"{named} (default: these), peers, or page, which measures nothing")
     parser.add_argument("--trace", help="Parquet or CSV file with IPv4 addresses, or integers from 0 to 2^32 - 1")
     parser.add_argument("--column", default="source_ip", help="column of the values (default: %(default)s)")
     parser.add_argument(
@@ -186,7 +185,7 @@ def main() -> None:
     page.write(arguments.out / "README.md", tables)
     for demand in demands.all_demands(tables):
         print(f"{demand.verdict:<4} {demand.what}: {demand.measured} (bar: {demand.bar})")
-    print(f"page: {arguments.out / 'README.md'}")
+    print(f"page: {arguments.out / 'README.md'}, figures and tables: {results}")
 
 
 if __name__ == "__main__":
