@@ -110,11 +110,15 @@ def check_noise(
                 raise ArgumentError(
                     name, f"must be at least {found[name]:.6g}, the loss for a shift by {shift}", "E519"
                 )
-    drawn, again = (np.asarray(sample(_DRAWS, noise_for_tests(0).random_bytes(b"draws"))) for _ in range(2))
+    drawn, again, others = (
+        np.asarray(sample(_DRAWS, noise_for_tests(0).random_bytes(part))) for part in (b"draws", b"draws", b"others")
+    )
     if not np.issubdtype(drawn.dtype, np.integer):
         raise ArgumentError("sample", f"must draw integers, got {drawn.dtype}", "E520")
     if not np.array_equal(drawn, again):
         raise ArgumentError("sample", "must use random_bytes alone. Equal bytes gave different draws", "E520")
+    if np.array_equal(drawn, others):
+        raise ArgumentError("sample", "must use random_bytes. Different bytes gave equal draws", "E520")
     counts, expected = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=len(values)), _DRAWS * np.exp(logs)
     is_often = expected >= _OFTEN
     counts, expected = (np.append(each[is_often], each[~is_often].sum()) for each in (counts, expected))

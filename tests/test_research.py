@@ -161,6 +161,9 @@ def test_draws_of_another_law_are_found() -> None:
         check_noise(gaussian, log_gaussian, reach=100, rho=1 / 18)
     with pytest.raises(ValueError, match=r"sample must draw values.*E520"):
         check_noise(wide, lambda values: log_gaussian(values) - 0.1, reach=100, rho=1 / 18)
+    fixed = noise_for_tests(3)
+    with pytest.raises(ValueError, match=r"sample must use random_bytes. Different.*E520"):
+        check_noise(lambda size, _: wide(size, fixed.random_bytes(b"")), log_gaussian, reach=100, rho=1 / 18)
     with pytest.raises(ValueError, match=r"sample must draw integers, got float64.*E520"):
         check_noise(lambda *given: wide(*given) / 2, log_gaussian, reach=100, rho=1 / 18)
 
