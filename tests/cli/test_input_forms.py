@@ -150,6 +150,105 @@ def test_a_parquet_file_may_have_no_rows() -> None:
     assert sum(map(len, parts)) == 9
 
 
+NAMES = [*CITIES, "", None, "\u00e9", "e\u0301"]
+MANY = pa.table(
+    {
+        "person": [f"p{n % 70}" if n % 11 else None for n in range(20_000)],
+        "city": [NAMES[n * n % 10] for n in range(20_000)],
+        "day": [DAYS[n * n % 3] for n in range(20_000)],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        CITY,
+        CITY | {"privacy_unit": "record"},
+        CITY | {"privacy_unit": {"privacy_id": "person", "records": {"max_records": 2}}},
+        BY_DAY,
+        KEYED,
+        KEYED | {"keys": {"public": [[DAYS[0], "Oslo"], [DAYS[1], ""]], "field": ["day", "city"]}},
+    ],
+    ids=["norm", "record", "records", "windows", "keys", "pairs"],
+)
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()],
+    ids=str,
+)
+def test_columns_read_as_dictionaries_have_the_exact_counters_of_plain_ones(
+    given: dict[str, Any], kind: pa.DataType
+) -> None:
+    """With nulls, an empty file, parts of other types, and row groups with different dictionaries."""
+    is_text = kind in (pa.string(), pa.large_string(), pa.string_view())
+    fields = [pa.field(name, kind if is_text or name == "city" else pa.string()) for name in MANY.column_names]
+    if not is_text and isinstance(given.get("keys", {}).get("field"), list):
+        given = given | {"keys": given["keys"] | {"public": [[DAYS[0], {"hex": "4f736c6f"}], [DAYS[1], {"hex": ""}]]}}
+    table = pa.table([MANY[field.name].cast(field.type) for field in fields], pa.schema(fields))
+    for name, options in (("coded", {}), ("plain", {"use_dictionary": False})):
+        Path(name).mkdir()
+        for number, part in enumerate((table, table.slice(0, 0), table.slice(9), table.slice(7, 5))):
+            pq.write_table(part, f"{name}/{number}.parquet", row_group_size=7000, store_schema=number != 2, **options)
+    assert "city" in repetitive(["coded"], given)
+    assert not repetitive(["plain"], given)
+    assert released(["coded"], given) == released(["plain"], given)
+
+
+def repetitive(names: list[str], given: dict[str, Any]) -> set[str]:
+    """The columns of the first part that are dictionaries."""
+    part = next(iter(open_files(names, read_release(given), lambda _: None, pytest.fail).table.parts))
+    return {field.name for field in part.schema if pa.types.is_dictionary(field.type)}
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        ([f"{n:05d}" for n in range(20_000)], {}),
+        ([f"{n:05d}" for n in range(20_000)], {"dictionary_pagesize_limit": 1000}),
+        ([f"{n:05d}" for n in range(20_000)], {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}),
+        ([f"{n:036d}" if n % 20 == 0 else None for n in range(20_000)], {}),
+        ([None] * 20_000, {}),
+        (["x"] * 20_000, {"row_group_size": 100}),
+        (["x"] * 20_000, {"write_statistics": False}),
+        (["x"] * 9, {}),
+        ([], {}),
+    ],
+    ids=["distinct", "too long", "delta", "few distinct", "nulls", "much metadata", "no statistics", "few", "none"],
+)
+def test_columns_that_are_no_faster_as_dictionaries_are_read_plain(values: list[Any], options: dict[str, Any]) -> None:
+    pq.write_table(pa.table({"city": pa.array(values, pa.string())}), "x.parquet", **options)
+    opened = open_files(["x.parquet"], read_release(CITY | {"privacy_unit": "record"}), lambda _: None, pytest.fail)
+    assert all(part.schema.field("city").type == pa.string() for part in opened.table.parts)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "given"),
+    [("city", b"\xff", CITY), ("day", b"2024-02-30", BY_DAY), ("person", b"\xff", KEYED), ("city", b"7", HOURS)],
+)
+def test_columns_read_as_dictionaries_have_the_errors_of_plain_ones(
+    field: str, value: bytes, given: dict[str, Any]
+) -> None:
+    """Many unreadable values are refused, and few are noted, in the same words."""
+    column = pa.array(
+        [value if n % 9 == 0 else each for n, each in enumerate(MANY[field].cast(pa.binary()).to_pylist())]
+    )
+    table = MANY.set_column(MANY.column_names.index(field), field, column.view(pa.string()))
+    pq.write_table(table, "coded.parquet")
+    pq.write_table(table, "plain.parquet", use_dictionary=False)
+    given = given if given is not HOURS else given | {"item": "city"}
+    assert field in repetitive(["coded.parquet"], given)
+    found = []
+    for name in ("coded.parquet", "plain.parquet"):
+        with pytest.raises(ArgumentError) as caught:
+            released([name], given)
+        found.append(str(caught.value))
+    assert found[0] == found[1]
+    dropped = given | {"unreadable": "drop"}
+    if given["item"] == "city" and given["kind"] == "frequencies":
+        assert released(["coded.parquet"], dropped) == released(["plain.parquet"], dropped)
+
+
 def test_a_path_has_one_value_for_each_column() -> None:
     """A second value would be ignored, and an empty one is missing, as in CSV."""
     write("in/day=2024-01-01/day=2024-01-02/part-0.csv", TABLE.slice(0, 9).drop_columns("day"))

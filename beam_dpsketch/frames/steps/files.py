@@ -31,6 +31,10 @@ from beam_dpsketch.frames.steps.tables import TableParts, empty_table
 _PARQUET, _TEXT = (".parquet",), tuple(f"{kind}{packed}" for kind in (".csv", ".tsv") for packed in ("", *CODECS))
 _SKIPPED = ("_", ".")
 _ROWS = 1 << 17
+_LENGTH = 4
+"""Bytes of the length before each plain value in Parquet."""
+_FACTOR = 4
+"""Minimum rows per byte of metadata, to gain more from dictionaries than a second read of the metadata costs."""
 
 
 class Position(NamedTuple):
@@ -126,12 +130,18 @@ def _open_parquet(path: str, kinds: dict[str, Any]) -> _File:
     """
     import pyarrow.dataset as ds  # lazy import: slow
 
-    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us", pre_buffer=True)
+    def fragment_of(dictionaries: Sequence[str]) -> Any:
+        options = ds.ParquetReadOptions(dictionary_columns=dictionaries, coerce_int96_timestamp_unit="us")
+        form = ds.ParquetFileFormat(options, pre_buffer=True)
+        return form.make_fragment(path, pa.fs.LocalFileSystem())
+
     size = os.path.getsize(path)
     with _reading(path, "is not Parquet, or is damaged" if size else "is empty"):
-        fragment = form.make_fragment(path, pa.fs.LocalFileSystem())
+        fragment = fragment_of([])
         schema, rows = fragment.physical_schema, fragment.metadata.num_rows
     types = {field.name: field.type for field in schema if field.name in kinds}
+    if repetitive := _repetitive(fragment.metadata, types):
+        fragment = fragment_of(repetitive)
     for name in types:
         if schema.names.count(name) > 1:
             raise UsageError(f"{path}: has the column {name!r} twice. Rename a column")
@@ -150,6 +160,26 @@ def _open_parquet(path: str, kinds: dict[str, Any]) -> _File:
                 yield batch, size * read // rows if read < rows else size
 
     return _File(path, schema.names, types, folders, batches)
+
+
+def _repetitive(metadata: Any, types: dict[str, pa.DataType]) -> list[str]:
+    """Select columns of text or bytes with so few distinct values that they are faster to read as dictionaries.
+
+    These are stored as dictionaries, in fewer bytes than the lengths of plain values would need.
+    """
+    if _FACTOR * metadata.serialized_size > metadata.num_rows:
+        return []
+    places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+
+    def is_repetitive(name: str) -> bool:
+        chunks = [group.column(places[name]) for group in groups]
+        if not all(chunk.has_dictionary_page and chunk.is_stats_set for chunk in chunks):
+            return False
+        values = sum(chunk.statistics.num_values for chunk in chunks)  # without nulls
+        return sum(chunk.total_uncompressed_size for chunk in chunks) < _LENGTH * values
+
+    return [name for name, kind in types.items() if (is_text_type(kind) or is_bytes_type(kind)) and is_repetitive(name)]
 
 
 def _open_text(path: str, declared: ReleaseSpec, say: Say) -> _File:
