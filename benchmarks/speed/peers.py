@@ -50,15 +50,23 @@ def settings(bounds: dict[str, Any] | None) -> dict[str, Any]:
     return {"kind": "frequencies", "item": "item", "privacy": {"rho": 1}, "privacy_unit": unit}
 
 
-def frame(bounds: dict[str, Any] | None, *dictionaries: str) -> Run:
-    """Release a table, after reading these columns as dictionaries."""
+def files(bounds: dict[str, Any] | None) -> Run:
+    """Release a file as `dpsketch run` does."""
+    from beam_dpsketch.config import read_release
+    from beam_dpsketch.frames.releasing import release_table
+    from beam_dpsketch.frames.steps.files import open_files
+
+    pa.set_cpu_count(1)
+    declared = read_release(settings(bounds))
+    return lambda file: release_table(open_files([file], declared, lambda _: None, print).table, declared)
+
+
+def frame() -> Run:
+    """Release a table of plain text, without ids."""
     from beam_dpsketch import release_frame
 
-    columns = ["item"] if bounds is None else ["person", "item"]
     pa.set_cpu_count(1)
-    return lambda file: release_frame(
-        pq.read_table(file, columns=columns, read_dictionary=dictionaries), settings(bounds)
-    )
+    return lambda file: release_frame(pq.read_table(file, columns=["item"]), settings(None))
 
 
 def duckdb(rows: str) -> Run:
@@ -151,16 +159,16 @@ COUNT, SAMPLE = "Count each item", "Count five random records of each person"
 WORK: dict[str, dict[str, dict[str, tuple[float, Callable[[], Run]]]]] = {
     "tables": {
         COUNT: {
-            "ours, without ids": (1, partial(frame, None)),
-            "ours, items as a dictionary": (1, partial(frame, None, "item")),
+            "ours, without ids": (1, partial(files, None)),
+            "ours, a table of plain text": (1, frame),
             "DuckDB": (1, partial(duckdb, f"SELECT item FROM {READ}")),
             "Polars": (1, partial(polars, False)),
             "DataSketches, frequent items": (ELEMENTS, partial(datasketches, "frequent_strings_sketch", 12)),
             "DataSketches, Count-Min": (ELEMENTS, partial(datasketches, "count_min_sketch", 5, 4096)),
         },
         SAMPLE: {
-            "ours, RecordBounds(5)": (1, partial(frame, FIVE)),
-            "ours, NormBound(5)": (1, partial(frame, NORM)),
+            "ours, RecordBounds(5)": (1, partial(files, FIVE)),
+            "ours, NormBound(5)": (1, partial(files, NORM)),
             "DuckDB, arg_min": (1, partial(duckdb, LEAST)),
             "DuckDB, window": (1, partial(duckdb, WINDOW)),
             "Polars": (1, partial(polars, True)),
@@ -221,12 +229,12 @@ def main() -> None:
 def compare(part: str, work: str, given: argparse.Namespace, folder: Path) -> None:
     """Print a line for each program, and the programs that are faster than ours."""
     sizes = {name: int(given.records * share) for name, (share, _) in WORK[part][work].items()}
-    files = {size: folder / f"{size}.parquet" for size in {1000, *sizes.values()}}
-    for size, file in files.items():
+    written = {size: folder / f"{size}.parquet" for size in {1000, *sizes.values()}}
+    for size, file in written.items():
         if not file.exists():
             write(file, size)
     runs = {
-        name: partial(in_new_process, "speed.peers", "--measure", part, work, name, files[1000], files[size])
+        name: partial(in_new_process, "speed.peers", "--measure", part, work, name, written[1000], written[size])
         for name, size in sizes.items()
     }
     found = {
