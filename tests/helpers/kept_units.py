@@ -17,7 +17,7 @@ import pyarrow as pa
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, Record, SummaryCounts
+from beam_dpsketch import ADD_OR_REMOVE_ONE, Record, SummaryCounts
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, RecordRule
@@ -163,9 +163,9 @@ def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Ite
     sketch_input = dataclasses.replace(
         setting.declared(setting.privacy(ADD_OR_REMOVE_ONE, None)).sketch_input, over_time=plan.rows
     )
-    if isinstance(bounds, AutoNorm):
-        yield from _lengths(table, NormRule(bounds.bound(1), sketch_input), groups)
-        terms, bounds = terms.under(NORM), bounds.bound(NORM)
+    if (auto := terms.norm) is not None:
+        yield from _lengths(table, NormRule(auto.bound(1), sketch_input), groups)
+        terms, bounds = terms.under(NORM), auto.bound(NORM)
     else:
         bounds = sketch_input.bounds  # as grouped counts limit them
     rule = NormRule(bounds, sketch_input, terms.counters, plan.terms.votes)

@@ -170,11 +170,12 @@ def test_of_a_tree_the_finest_level_decides_and_of_groups_one_count(spec: Any, a
     assert abs(float(norm_units(spec, terms) or 0) / expected - 1) < 0.02
 
 
-def test_typical_items_have_a_smaller_norm() -> None:
-    largest, typical = (norm_units(SPEC, terms_of(bounds=AutoNorm(optimize_for=each))) for each in ITEM_SHARES)
+def test_typical_items_and_means_have_smaller_norms() -> None:
+    largest, *others = (norm_units(SPEC, terms_of(bounds=AutoNorm(optimize_for=each))) for each in ITEM_SHARES)
     assert largest is not None
-    assert typical is not None
-    assert abs(typical / largest - Fraction(7, 2)) < Fraction(1, 100)
+    for found, ratio in zip(others, (Fraction(7, 2), Fraction(28)), strict=True):
+        assert found is not None
+        assert abs(found / largest / ratio - 1) < Fraction(1, 100)
 
 
 def test_the_norm_is_in_the_bin_of_most_units_on_the_grid() -> None:

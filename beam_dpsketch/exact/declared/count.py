@@ -22,6 +22,7 @@ from beam_dpsketch.exact.reading.items import WeightedItems
 from beam_dpsketch.exact.reading.selectors import Items, Selector, check_selector
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.privacy.thresholded_counts import ThresholdRule
@@ -170,6 +171,11 @@ class Count(abc.ABC):
     keys_alone: ClassVar[bool] = False
 
     @property
+    def list_size(self) -> int | None:
+        """Number of items in each key that are counted without collisions under an L1 norm. `None` without a list."""
+        return None
+
+    @property
     def wanted(self) -> int | None:
         """Number of values to search for. `None` for kinds without a search."""
         return None
@@ -234,7 +240,10 @@ class Count(abc.ABC):
 
     def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
         """Fill in missing bounds of a privacy id with this kind's defaults."""
-        return bounds
+        of_keys, size = 1 if keys is None else len(keys.listed or ()), self.list_size
+        if size is None or not of_keys or privacy.pure is None or privacy.noise is Noise.GAUSSIAN:
+            return bounds
+        return bounds.suiting(size * of_keys)
 
     def select(
         self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec

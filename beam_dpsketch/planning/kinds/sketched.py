@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypeAlias
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 from beam_dpsketch.exact.declared.count import Count, Guess
-from beam_dpsketch.exact.declared.public import Keys
 from beam_dpsketch.exact.domains import BytesDomain, Domain
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
@@ -31,9 +30,7 @@ from beam_dpsketch.planning.kinds.layouts import (
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.sketch_plan import plan_sketch
 from beam_dpsketch.planning.suiting import decided, norm_units
-from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
@@ -63,17 +60,6 @@ class AnySketch(Count):
                 "E432",
             )
         return self
-
-    @property
-    def _histogram_size(self) -> int | None:
-        """Number of counters in a histogram that may use an L1 norm, or `None` without such a histogram."""
-        return None
-
-    def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
-        of_keys, size = 1 if keys is None else len(keys.listed or ()), self._histogram_size
-        if size is None or not of_keys or privacy.pure is None or privacy.noise is Noise.GAUSSIAN:
-            return bounds
-        return bounds.suiting(size * of_keys)
 
     def calibrate(self, terms: ReleaseTerms) -> Calibration:
         return calibrated(self.spec, terms)
@@ -126,7 +112,7 @@ class ItemFrequencies(AnySketch):
         _validate.instance(SketchSpec, ListedItems, spec=self.spec)
 
     @property
-    def _histogram_size(self) -> int | None:
+    def list_size(self) -> int | None:
         return self.spec.cells if self.spec.is_listed else None
 
 
@@ -155,7 +141,7 @@ class Quantiles(AnySketch):
         object.__setattr__(self, "spec", layout_of(self.domain, self.optimize_for))
 
     @property
-    def _histogram_size(self) -> int | None:
+    def list_size(self) -> int | None:
         """Size up to 8 values, because for more values the chosen norm is farther from the best norm for ranks."""
         size = self.domain.size if isinstance(self.domain, Domain) else self.spec.cells
         alone = isinstance(self.domain, Domain) or self.spec.is_histogram
@@ -213,7 +199,7 @@ class TopKSearch(AnySketch):
         return self.k
 
     @property
-    def _histogram_size(self) -> int | None:
+    def list_size(self) -> int | None:
         return self.spec.cells if self.spec.is_histogram else None
 
     def layout_in_words(self, terms: ReleaseTerms) -> str:

@@ -31,6 +31,7 @@ from beam_dpsketch.planning.plan import (
     under_norm,
 )
 from beam_dpsketch.planning.suiting import decided
+from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
 
@@ -52,6 +53,10 @@ class Statistics(Count):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", StatisticsSpec(self.domain, self.variance))
+
+    @property
+    def list_size(self) -> int:
+        return 1
 
     def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
         return decided(self.spec, terms, self.width)
@@ -142,6 +147,8 @@ def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Itera
         if isinstance(spec.domain, FloatDomain):
             most = in_digits(spec.domain.step / 2)
             note += f"\nEach number is rounded to the nearest step, at most {most} away; intervals do not include this."
+    if terms.norm is not None and terms.norm.asked_share > ITEM_SHARES["means"]:
+        note += '\nHint: means alone have less error if the norm is chosen with optimize_for "means".'
     words = in_table(f"Expected margin of error (95 %, noise only{under_norm(terms)})", rows) + note
     of_others = alternatives(
         "±", {bound_in_words(terms): by_bound}, "What would change the margin of error of a count (noise only)"

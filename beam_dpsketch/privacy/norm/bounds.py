@@ -29,7 +29,7 @@ _SHORT_LIST = 16
 _USUAL_SHARE = DefaultFraction(1, 20)
 _SHARE_OF_SHORT_LISTS = Fraction(1, 5)  # little noise: the norm determines the error
 NORMS = ("l1", "l2")
-ITEM_SHARES = {"top_items": Fraction(7, 100), "rarer_items": Fraction(1, 50)}
+ITEM_SHARES = {"top_items": Fraction(7, 100), "rarer_items": Fraction(1, 50), "means": Fraction(1, 400)}
 
 
 class NormLimit(ContributionLimit):
@@ -188,17 +188,18 @@ class AutoNorm(NormLimit):
     choice is a function of a noisy histogram: the number of units by length. `privacy.norm.choice` has proof and rule.
 
     Short lists have up to 16 items, counted in each listed key, and a guarantee by an epsilon, which allows Laplace
-    noise. At the best norm of each kind, the L1 norm is more accurate there.
+    noise. At the best norm of each kind, the L1 norm is more accurate there. For statistics, a key is an item.
 
     Args:
       share: budget share that pays for the choice, above 0 and at most 1/2. A float means its decimal spelling. The
-        default is 1/20, or 1/5 for short lists. Use 1/10 for fewer than 10,000 units, or if a few units far exceed all
-        others.
-      optimize_for: "top_items", the most frequent items, with 3 to 5 % of all records each; or "rarer_items", items
-        with about 1 %, for which a smaller norm is better.
+        default is 1/20, or 1/5 for short lists except for means. Use 1/10 for fewer than 10,000 units, or if a few
+        units far exceed all others.
+      optimize_for: "top_items", the most frequent items, with 3 to 5 % of all records each, and totals; "rarer_items",
+        items with about 1 %, for which a smaller norm is better; or "means", for which a far smaller norm is better,
+        because clipping reduces count and sum alike. Counts and sums then lose most of their weight.
       item_share: in place of `optimize_for`, estimated share of a heavy unit's length that comes from a queried item,
-        above 0, at most 1. The default is 7/100 for the largest items, and 1/50 for typical items. For short lists with
-        M items it is 1/M if that is more. For trees, it describes a rank.
+        above 0, at most 1. The default is 7/100 for the largest items, 1/50 for typical items, and 1/400 for means. For
+        short lists with M items it is 1/M if that is more, except for means. For trees, it describes a rank.
       max_weight: as in `NormBound`, like all following arguments.
       max_per_item: as in `NormBound`.
       signed: as in `NormBound`.
@@ -250,6 +251,8 @@ class AutoNorm(NormLimit):
     def suiting(self, items: int) -> Self:
         if items > _SHORT_LIST or self.norm is not None:
             return self
+        if self.optimize_for == "means":
+            return dataclasses.replace(self, norm="l1")
         share = _SHARE_OF_SHORT_LISTS if isinstance(self.share, DefaultFraction) else self.share
         of_item = max(self.asked_share, Fraction(1, items)) if self.item_share is None else self.item_share
         return dataclasses.replace(self, norm="l1", share=share, item_share=of_item)
