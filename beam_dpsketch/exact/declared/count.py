@@ -160,6 +160,9 @@ class Count(abc.ABC):
       is_ranked: whether the release answers quantiles rather than item weights.
       is_summed: whether the release answers sums and means. The spec then computes exact answers with `exactly`.
       keys_alone: whether the release contains only keys.
+      longest_list: largest number of items in all keys for which a chosen norm is an L1 norm. At epsilon 1 and delta
+        1e-6, Laplace noise is a third of Gaussian noise. Errors under an L1 norm are a third for people with a single
+        item, and sqrt(items) / 3 times, at most 2.7, for people who use all items evenly.
     """
 
     spec: Any
@@ -169,6 +172,7 @@ class Count(abc.ABC):
     is_ranked: ClassVar[bool] = False
     is_summed: ClassVar[bool] = False
     keys_alone: ClassVar[bool] = False
+    longest_list: ClassVar[int] = 64
 
     @property
     def list_size(self) -> int | None:
@@ -240,10 +244,10 @@ class Count(abc.ABC):
 
     def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
         """Fill in missing bounds of a privacy id with this kind's defaults."""
-        of_keys, size = 1 if keys is None else len(keys.listed or ()), self.list_size
-        if size is None or not of_keys or privacy.pure is None or privacy.noise is Noise.GAUSSIAN:
+        items = (self.list_size or 0) * (1 if keys is None else len(keys.listed or ()))
+        if not 0 < items <= self.longest_list or privacy.pure is None or privacy.noise is Noise.GAUSSIAN:
             return bounds
-        return bounds.suiting(size * of_keys)
+        return bounds.suiting(items)
 
     def select(
         self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec

@@ -136,6 +136,7 @@ class Quantiles(AnySketch):
 
     name: ClassVar[str] = "quantiles"
     is_ranked: ClassVar[bool] = True
+    longest_list: ClassVar[int] = 16
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", layout_of(self.domain, self.optimize_for))

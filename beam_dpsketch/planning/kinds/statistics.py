@@ -50,6 +50,7 @@ class Statistics(Count):
 
     name: ClassVar[str] = "statistics"
     is_summed: ClassVar[bool] = True
+    longest_list: ClassVar[int] = 16
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", StatisticsSpec(self.domain, self.variance))

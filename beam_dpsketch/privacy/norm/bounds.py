@@ -24,8 +24,6 @@ from beam_dpsketch.words import length_of_time, shown_plainly, up_to
 
 _MAX_DENOMINATOR = 1 << 16
 _LARGEST_SHARE = Fraction(1, 2)
-_SHORT_LIST = 16
-"""Largest number of listed items for which an L1 norm is better, at the best norm of each kind."""
 _USUAL_SHARE = DefaultFraction(1, 20)
 _SHARE_OF_SHORT_LISTS = Fraction(1, 5)  # little noise: the norm determines the error
 NORMS = ("l1", "l2")
@@ -187,8 +185,9 @@ class AutoNorm(NormLimit):
     Guarantee: the choice costs `share` times rho, and the counters cost the rest. The shares sum to rho exactly. The
     choice is a function of a noisy histogram: the number of units by length. `privacy.norm.choice` has proof and rule.
 
-    Short lists have up to 16 items, counted in each listed key, and a guarantee by an epsilon, which allows Laplace
-    noise. At the best norm of each kind, the L1 norm is more accurate there. For statistics, a key is an item.
+    Short lists have up to 64 items, counted in each listed key, and a guarantee by an epsilon, which allows Laplace
+    noise. There the L1 norm is usually more accurate. Statistics with up to 16 keys count as short lists, and so do
+    quantiles over up to 8 values, 16 in all keys together.
 
     Args:
       share: budget share that pays for the choice, above 0 and at most 1/2. A float means its decimal spelling. The
@@ -199,7 +198,7 @@ class AutoNorm(NormLimit):
         because clipping reduces count and sum alike. Counts and sums then lose most of their weight.
       item_share: in place of `optimize_for`, estimated share of a heavy unit's length that comes from a queried item,
         above 0, at most 1. The default is 7/100 for the largest items, 1/50 for typical items, and 1/400 for means. For
-        short lists with M items it is 1/M if that is more, except for means. For trees, it describes a rank.
+        short lists with M items or keys it is 1/M if that is more, except for means. For trees, it describes a rank.
       max_weight: as in `NormBound`, like all following arguments.
       max_per_item: as in `NormBound`.
       signed: as in `NormBound`.
@@ -249,7 +248,7 @@ class AutoNorm(NormLimit):
         return None
 
     def suiting(self, items: int) -> Self:
-        if items > _SHORT_LIST or self.norm is not None:
+        if self.norm is not None:
             return self
         if self.optimize_for == "means":
             return dataclasses.replace(self, norm="l1")

@@ -32,9 +32,9 @@ Means. Scaling a unit reduces a key's count and sum alike. If the key has n reco
 theirs by d value ranges, and the unit loses a part of its n(x) records, the mean moves by at most d times that part
 over n. The noise of the mean is 0.7 to 1 times kappa b / n, from the interval of a mean. The rule therefore applies to
 means if phi is multiplied by the average d of the scaled units, which is small because differences cancel. 1/400 is
-that product for half of a unit's length in each key and an average d of 1/200. Over 27 data sets of flights, visits and
-logs at epsilon 0.5 to 4, the best constants were 1/400 for L1 norms and 1/200 for L2 norms, where median errors are 1.3
-times the error at the best norm.
+that product for half of a unit's length in each key and an average d of 1/200. Median errors are then 1.3 to 1.4 times
+the error at the best norm (`benchmarks.people means`). They are larger if heavy units have larger or smaller numbers
+than others, because clipping then biases the mean, and a larger `item_share` is better.
 
 Trees. A rank replaces an item's count, and has the noise of about one node per level. Hence kappa describes the finest
 level, and phi the change of a rank when a heavy unit is scaled. No phi is right for all data, because scaling moves

@@ -46,8 +46,8 @@ def taken(auto: AutoNorm, items: int, keys: Any = None, **changes: Any) -> Any:
         (1, None, 1),
         (2, None, Fraction(1, 2)),
         (14, None, Fraction(1, 14)),
-        (16, None, Fraction(7, 100)),
-        (5, KEYS, Fraction(7, 100)),
+        (64, None, Fraction(7, 100)),
+        (21, KEYS, Fraction(7, 100)),
         (2, KEYS, Fraction(1, 6)),
     ],
 )
@@ -57,7 +57,7 @@ def test_short_lists_take_order_1_and_pay_for_the_choice(items: int, keys: Any, 
 
 
 @pytest.mark.parametrize(
-    ("items", "keys", "count"), [(17, None, None), (6, PublicKeys(KEYS, "key"), None), (2, None, SketchSpec())]
+    ("items", "keys", "count"), [(65, None, None), (22, PublicKeys(KEYS, "key"), None), (2, None, SketchSpec())]
 )
 def test_longer_lists_and_sketches_take_order_2(items: int, keys: Any, count: Any) -> None:
     found = taken(AutoNorm(), items, keys, **({} if count is None else {"count": count}))
