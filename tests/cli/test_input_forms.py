@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import shlex
 import shutil
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -220,6 +222,35 @@ def test_columns_that_are_no_faster_as_dictionaries_are_read_plain(values: list[
     pq.write_table(pa.table({"city": pa.array(values, pa.string())}), "x.parquet", **options)
     opened = open_files(["x.parquet"], read_release(CITY | {"privacy_unit": "record"}), lambda _: None, pytest.fail)
     assert all(part.schema.field("city").type == pa.string() for part in opened.table.parts)
+
+
+class _Keys(pe.KmsClient):  # type: ignore[misc]
+    """Keys that anyone can read."""
+
+    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes:
+        return base64.b64encode(key_bytes)
+
+
+@pytest.mark.parametrize("column", ["city", "day"])
+def test_encrypted_columns_are_refused_and_others_are_read(column: str) -> None:
+    """The metadata is plain, with a signature."""
+    keys = pe.EncryptionConfiguration(footer_key="f", column_keys={"c": [column]}, plaintext_footer=True)
+    factory = pe.CryptoFactory(lambda _: _Keys())
+    properties = factory.file_encryption_properties(pe.KmsConnectionConfig(), keys)
+    pq.write_table(MANY, "x.parquet", encryption_properties=properties)
+    if column == "day":
+        pq.write_table(MANY, "plain.parquet")
+        assert released(["x.parquet"], CITY) == released(["plain.parquet"], CITY)
+        return
+    with pytest.raises(UsageError, match="a part of the file cannot be read"):
+        released(["x.parquet"], CITY)
+
+
+def test_a_damaged_column_name_is_refused() -> None:
+    pq.write_table(MANY, "x.parquet", store_schema=False)
+    Path("x.parquet").write_bytes(Path("x.parquet").read_bytes().replace(b"person", b"perso\xf0"))
+    with pytest.raises(UsageError, match="is not Parquet, or is damaged"):
+        open_files(["x.parquet"], read_release(CITY), lambda _: None, pytest.fail)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ _PARQUET, _TEXT = (".parquet",), tuple(f"{kind}{packed}" for kind in (".csv", ".
 _SKIPPED = ("_", ".")
 _ROWS = 1 << 17
 _LENGTH = 4
-"""Bytes of the length before each plain value in Parquet."""
+"""Bytes of a length in Parquet, such as that before each plain value."""
+_FOOTER = 8
+"""Bytes of the metadata's length and the magic number, at the end of a Parquet file."""
 _FACTOR = 4
 """Minimum rows per byte of metadata, to gain more from dictionaries than a second read of the metadata costs."""
 
@@ -139,9 +141,9 @@ def _open_parquet(path: str, kinds: dict[str, Any]) -> _File:
     with _reading(path, "is not Parquet, or is damaged" if size else "is empty"):
         fragment = fragment_of([])
         schema, rows = fragment.physical_schema, fragment.metadata.num_rows
-    types = {field.name: field.type for field in schema if field.name in kinds}
-    if repetitive := _repetitive(fragment.metadata, types):
-        fragment = fragment_of(repetitive)
+        types = {field.name: field.type for field in schema if field.name in kinds}
+        if repetitive := _repetitive(path, fragment.metadata, types):
+            fragment = fragment_of(repetitive)
     for name in types:
         if schema.names.count(name) > 1:
             raise UsageError(f"{path}: has the column {name!r} twice. Rename a column")
@@ -162,12 +164,13 @@ def _open_parquet(path: str, kinds: dict[str, Any]) -> _File:
     return _File(path, schema.names, types, folders, batches)
 
 
-def _repetitive(metadata: Any, types: dict[str, pa.DataType]) -> list[str]:
+def _repetitive(path: str, metadata: Any, types: dict[str, pa.DataType]) -> list[str]:
     """Select columns of text or bytes with so few distinct values that they are faster to read as dictionaries.
 
-    These are stored as dictionaries, in fewer bytes than the lengths of plain values would need.
+    These are stored as dictionaries, in fewer bytes than the lengths of plain values would need. None are selected from
+    a file with a signature, because Arrow ends the process if it looks up the statistics of an encrypted column.
     """
-    if _FACTOR * metadata.serialized_size > metadata.num_rows:
+    if _FACTOR * metadata.serialized_size > metadata.num_rows or _is_signed(path, metadata):
         return []
     places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -180,6 +183,13 @@ def _repetitive(metadata: Any, types: dict[str, pa.DataType]) -> list[str]:
         return sum(chunk.total_uncompressed_size for chunk in chunks) < _LENGTH * values
 
     return [name for name, kind in types.items() if (is_text_type(kind) or is_bytes_type(kind)) and is_repetitive(name)]
+
+
+def _is_signed(path: str, metadata: Any) -> bool:
+    """Whether a signature is behind the metadata, as in files with encrypted columns."""
+    with open(path, "rb") as file:
+        file.seek(-_FOOTER, os.SEEK_END)
+        return int.from_bytes(file.read(_LENGTH), "little") != metadata.serialized_size
 
 
 def _open_text(path: str, declared: ReleaseSpec, say: Say) -> _File:
