@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from beam_dpsketch.privacy.noise.keyed_randomness import PublicRandomness, Rando
 __all__ = ["Sensitivity", "check_noise", "check_sketch", "noise_for_tests"]
 
 _ORDERS, _SHIFTS = (1.001, 1.5, 2.0, 4.0, 16.0), (1, -1, 2, -2, 3, -3)
-_DRAWS, _DEVIATIONS, _OFTEN, _ROUNDING = 20_000, 8.0, 200, 1e-9
+_DRAWS, _DEVIATIONS, _OFTEN, _ROUNDING, _CERTAIN = 20_000, 8.0, 200, 1e-9, math.log(1e-10)
 
 
 def noise_for_tests(seed: int) -> PublicRandomness:
@@ -54,6 +55,7 @@ def check_sketch(
       items: public items, because errors contain numbers about them.
       change: the largest change if a record is added or removed: squared, and in total or `None`.
     """
+    _validate.instance(Sensitivity, change=change)
 
     def exactly(several: Sequence[Any]) -> NDArray[np.object_]:
         found = np.asarray(counters(several))
@@ -66,10 +68,10 @@ def check_sketch(
     is_sum = (
         np.array_equal(exactly([items[first], items[second]]), alone[first] + alone[second]) for first, second in pairs
     )
-    if nothing.any() or not all(is_sum):
+    if nothing.any() or any(each.shape != nothing.shape for each in alone) or not all(is_sum):
         words = "must be linear: zeros without items, and the sum of two items' counters for both items"
         raise ArgumentError("counters", words, "E517")
-    squared, total = (max((int((abs(each) ** power).sum()) for each in alone), default=0) for power in (2, 1))
+    squared, total = (max((int(np.sum(abs(each) ** power)) for each in alone), default=0) for power in (2, 1))
     if squared > change.squared or (change.total is not None and total > change.total):
         words = f"must be at least {squared} squared and {total} in total, the change by a checked item. Increase it"
         raise ArgumentError("change", words, "E518")
@@ -94,15 +96,39 @@ def check_noise(
     """
     if not stated:
         raise ArgumentError("stated", "must contain rho or epsilon, the loss to check", "E519")
+    for name, loss in stated.items():
+        _validate.one_of(("rho", "epsilon"), stated=name)
+        _validate.real(**{name: loss})
+    _validate.whole(low=1, high=1 << 20, reach=reach)
+
+    def logarithms(values: NDArray[np.int64]) -> NDArray[np.float64]:
+        found = np.asarray(log_probability(values), dtype=np.float64)
+        if found.shape != values.shape or not (found < np.inf).all():
+            words = "must compute the logarithm of a probability for each value of an array, and never NaN"
+            raise ArgumentError("log_probability", words, "E519")
+        return found
+
     values = np.arange(-reach, reach + 1)
-    logs = log_probability(values)
-    here, seen = logs[logs > -np.inf], values[logs > -np.inf]
+    logs = logarithms(values)
+    _check_loss(logarithms, values[logs > -np.inf], stated)
+    drawn = _checked_draws(sample, _DRAWS * float(np.log(np.exp(2 * logs).sum())))
+    counts, expected = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=len(values)), _DRAWS * np.exp(logs)
+    is_often = expected >= _OFTEN
+    counts, expected = (np.append(each[is_often], each[~is_often].sum()) for each in (counts, expected))
+    missing = abs(expected.sum() - _DRAWS) > _DRAWS * _ROUNDING
+    if missing or (abs(counts - expected) > _DEVIATIONS * np.sqrt(np.maximum(expected, _OFTEN))).any():
+        raise ArgumentError("sample", "must draw values with the probabilities of log_probability", "E520")
+
+
+def _check_loss(
+    logarithms: Callable[[NDArray[np.int64]], NDArray[np.float64]], seen: NDArray[np.int64], stated: Mapping[str, float]
+) -> None:
+    here = logarithms(seen)
     for shift in _SHIFTS:
-        there = log_probability(seen - shift)
+        there = logarithms(seen - shift)
         renyi = max(np.logaddexp.reduce(order * here + (1 - order) * there) / (order - 1) / order for order in _ORDERS)
         found = {"rho": float(renyi) / shift**2, "epsilon": float(abs(here - there).max()) / abs(shift)}
         for name, loss in stated.items():
-            _validate.one_of(found, stated=name)
             if found[name] == np.inf:
                 words = "is -inf near likely values. Use noise without ends, a logarithm that does not underflow, or a "
                 raise ArgumentError("log_probability", f"{words}smaller reach", "E519")
@@ -110,18 +136,19 @@ def check_noise(
                 raise ArgumentError(
                     name, f"must be at least {found[name]:.6g}, the loss for a shift by {shift}", "E519"
                 )
+
+
+def _checked_draws(sample: Callable[[int, RandomBytes], NDArray[np.int64]], log_chance: float) -> NDArray[np.int64]:
+    """Draw from bytes alone. `log_chance` is the logarithm of the probability that two samples are equal."""
     drawn, again, others = (
         np.asarray(sample(_DRAWS, noise_for_tests(0).random_bytes(part))) for part in (b"draws", b"draws", b"others")
     )
     if not np.issubdtype(drawn.dtype, np.integer):
         raise ArgumentError("sample", f"must draw integers, got {drawn.dtype}", "E520")
+    if drawn.shape != (_DRAWS,):
+        raise ArgumentError("sample", f"must draw an array with shape ({_DRAWS},), got {drawn.shape}", "E520")
     if not np.array_equal(drawn, again):
         raise ArgumentError("sample", "must use random_bytes alone. Equal bytes gave different draws", "E520")
-    if np.array_equal(drawn, others):
+    if np.array_equal(drawn, others) and log_chance < _CERTAIN:
         raise ArgumentError("sample", "must use random_bytes. Different bytes gave equal draws", "E520")
-    counts, expected = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=len(values)), _DRAWS * np.exp(logs)
-    is_often = expected >= _OFTEN
-    counts, expected = (np.append(each[is_often], each[~is_often].sum()) for each in (counts, expected))
-    missing = abs(expected.sum() - _DRAWS) > _DRAWS * _ROUNDING
-    if missing or (abs(counts - expected) > _DEVIATIONS * np.sqrt(np.maximum(expected, _OFTEN))).any():
-        raise ArgumentError("sample", "must draw values with the probabilities of log_probability", "E520")
+    return drawn

@@ -133,6 +133,8 @@ def test_a_true_loss_passes_and_a_smaller_one_is_found() -> None:
         check_noise(wide, log_gaussian, reach=100, rho=math.nan)
     with pytest.raises(ValueError, match="must contain rho or epsilon"):
         check_noise(wide, log_gaussian)
+    with pytest.raises(TypeError, match="rho must be a number"):
+        check_noise(wide, log_gaussian, rho="1")  # type: ignore[arg-type]
 
 
 def test_noise_on_one_side_has_no_finite_loss() -> None:
@@ -168,6 +170,32 @@ def test_draws_of_another_law_are_found() -> None:
         check_noise(lambda *given: wide(*given) / 2, log_gaussian, reach=100, rho=1 / 18)
 
 
+@pytest.mark.parametrize(
+    "wrong", [lambda _: -1.0, lambda _: None, lambda values: log_gaussian(values)[:5], lambda values: values * np.nan]
+)
+def test_probabilities_of_another_shape_and_nan_are_found(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"log_probability must compute the logarithm.*E519"):
+        check_noise(wide, wrong, reach=100, rho=1 / 18)
+
+
+def test_draws_of_another_shape_and_a_wrong_reach_are_found() -> None:
+    check_noise(lambda *given: wide(*given).tolist(), lambda values: list(log_gaussian(values)), reach=100, rho=1 / 18)
+    with pytest.raises(ValueError, match=r"sample must draw an array with shape \(20000,\), got \(2, 10000\).*E520"):
+        check_noise(lambda *given: wide(*given).reshape(2, -1), log_gaussian, reach=100, rho=1 / 18)
+    for reach in (0, 1.5):
+        with pytest.raises((TypeError, ValueError), match="reach"):
+            check_noise(wide, log_gaussian, reach=reach, rho=1 / 18)  # type: ignore[arg-type]
+
+
+def test_noise_that_is_almost_always_zero_passes() -> None:
+    """Different bytes then give equal draws."""
+
+    def logs(values: np.ndarray) -> np.ndarray:
+        return math.log(math.tanh(20)) - 40 * np.abs(values)
+
+    check_noise(lambda size, random_bytes: np.zeros(size, int), logs, reach=9, epsilon=40)
+
+
 def test_the_page_shows_arrays_and_a_seed() -> None:
     """The deviation of 5,120 draws is within 10 % of sigma, which is 1.58: 10 deviations of it."""
     shapes, numbers, guarantee = printed_by(fenced("## Counters as arrays", PAGES["researchers"])).splitlines()
@@ -184,8 +212,10 @@ def test_the_page_shows_arrays_and_a_seed() -> None:
         (lambda items: np.array([len(items) + 1]), "must be linear"),
         (lambda items: [len(items) / 2], "must be integers, got float64"),
         (lambda items: np.array([len(items) << 32]), "at least 18446744073709551616 squared"),
+        (lambda items: np.array([len(items)] if items else [], int), "must be linear"),
+        (lambda items: 3 * len(items), "at least 9 squared and 3 in total"),
     ],
-    ids=["squares", "offset", "floats", "overflow"],
+    ids=["squares", "offset", "floats", "overflow", "shapes", "a number"],
 )
 def test_false_sketches_are_found(wrong: Any, words: str) -> None:
     """Squares differ from a sum only if a pair contains an item twice."""
