@@ -31,7 +31,7 @@ from benchmarks.public.contest import (
 )
 
 SEED, RECORDS, EXPONENT, ASKED, UNIVERSE = 7, 300_000, 1.1, 100, 1 << 16
-LATER = "Zipf, a list after the release"
+NO_LIST, LATER = "Zipf, no list", "Zipf, a list after the release"
 TOP, RANDOM = f"counts of the top {ASKED}", f"counts of {ASKED} random items"
 
 
@@ -96,7 +96,7 @@ def contests(records: int = RECORDS, universe: int = UNIVERSE) -> Iterator[Conte
         ),
     )
     yield Contest(
-        "Zipf, no list",
+        NO_LIST,
         questions,
         (
             Entry(OURS, {"thresholded counts": ours(kind="top_k", k=ASKED, domain=integers, method="threshold")}),
