@@ -7,12 +7,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from tests.engines import fetch
 from tests.engines.flink import FlinkCluster
 from tests.engines.processes import free_port, running, wait_for
 
 ENGINES = [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("prism", "flink")]
+
+
+PREMATURE = "EmptySideInput"
+"""Prism 2.77.0 sometimes starts a step before its side input exists, and the job fails: apache/beam#36563."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test on Prism once more if Prism started a step too early."""
+    if item.get_closest_marker("prism") is None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    if any(each.failed and PREMATURE in each.longreprtext for each in reports):
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    for each in reports:
+        item.ihook.pytest_runtest_logreport(report=each)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 class Engine(NamedTuple):
