@@ -36,6 +36,7 @@ from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.statement.showing import shown
@@ -175,8 +176,9 @@ def test_a_release_that_is_mostly_noise_says_so() -> None:
     ],
 )
 def test_the_margin_of_a_note_is_that_of_the_total(count: Any, privacy: PrivacySpec, name: str) -> None:
-    """Also with Laplace noise, whose intervals have other deviations."""
-    released: Any = release_frame(pa.table({"x": [5] * 300}), ReleaseSpec(count, privacy, Record(), item="x"))
+    """Also with Laplace noise, whose intervals have other deviations. The noise is keyed, so the same each time."""
+    declared, secret = ReleaseSpec(count, privacy, Record(), item="x"), KeyedRandomness(bytes(range(32)), b"notes")
+    released: Any = release_table(pa.table({"x": [5] * 300}), declared, secret)[0]
     total = released.total_weight() if name != "count" else released.count()
     margin, most = shown(total.upper - total.estimate), shown(max(total.upper, 0.0))
     words = f"Mostly noise: the {name} has a 95 % interval of ±{margin}, and is at most {most}; other intervals"
