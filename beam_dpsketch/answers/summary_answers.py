@@ -49,7 +49,7 @@ class SummaryAnswers(ABC):
         """Estimate the number of privacy units in the release: people, if a `PrivacyId` names them.
 
         A unit counts once for each key and window that a release has or combines, and a combination adds the counts.
-        Bounds may be below 0. The answer's clipping is that of units, not of records. Raises `ValueError` if the
+        Bounds may be below 0. The answer states how the bounds limit units, not records. Raises `ValueError` if the
         release does not count units.
         """
         return self._note(UNITS).interval(confidence).of(clipping_of_units(self.privacy))

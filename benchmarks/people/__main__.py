@@ -13,7 +13,7 @@ Bounds, sketches and noise are those of the package. They are fed with tables, w
   choice-keys  the same over keys and windows: destinations by origin, carrier and month; ports by sensor and month
   choice-trees the same for trees, with several item shares: none suits all data, and 0.07 is the usual one
   orders       L1 norm and 2, with the noise that suits each: aircraft over a list of airports
-  short        lists of up to 64 items: the order, norm and spend that are usual there, over those of longer lists
+  short        lists of up to 64 items: error with the default L1 norm and its budget share, over that with an L2 norm
   means        counts and means of numbers by key: the usual norm, and the norm for means, over the best norm
   grouped      thresholded counts by votes or counts, over counts alone: texts, a web log, visits, flights, ports
   lost         what bounds take away, and what `clipping()` and `records()` of 100 releases say: flights, a web log,

@@ -1,6 +1,6 @@
-"""Short lists: the norm and the order that `AutoNorm` takes for lists of up to 64 items, over those of longer lists.
+"""Errors of lists of up to 64 items with the default L1 norm of `AutoNorm`, over errors with an L2 norm.
 
-Statistics: the same for totals of up to 16 keys, and for means with `optimize_for="means"`, over the best norm.
+Statistics: errors of counts with these defaults, and of means with `optimize_for="means"`, over the best errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ EPSILONS = (2.0, 1.0, 0.5)
 LARGEST_MEAN, LARGEST = 0.8, 1.5
 """Of the ratios of errors: their geometric mean, and each."""
 LARGEST_OF_TOTALS, LARGEST_OF_MEANS, LARGEST_OVER_BEST = 0.9, 0.7, 1.7
-"""Of counts, ours over an L2 norm; of means, `optimize_for` over ours and, in the median, over the best norm."""
+"""Limits of ratios of errors: counts with the defaults over an L2 norm; means with `optimize_for="means"` over the
+defaults, and their median over the best norm."""
 _AS_LONGER_LISTS = AutoNorm(norm="l2")
 _AUTOS = (_AS_LONGER_LISTS, AutoNorm(), AutoNorm(optimize_for="means"))
 _GIVEN = [NormBound(4**power, norm=norm) for power in range(6) for norm in ("l1", "l2")]
